@@ -1,0 +1,53 @@
+# Everything runs from the clone's own .venv; only python3 (with venv), git and make are needed.
+# Targets are relative, so the clone's path may hold spaces.
+
+PYTHON ?= python3
+PIP := .venv/bin/python -m pip --disable-pip-version-check
+
+# An environment is of use where it was made and while its python3 exists; else it is made anew.
+HERE := grep -qsF "$(CURDIR)/.venv" .venv/bin/activate && test -x .venv/bin/python
+$(shell { $(HERE); } || rm -f .venv/.installed .venv/.installed-dev)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help install install-dev demo test cases bench ci clean
+
+help: ## Say what each target does.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
+
+install: .venv/.installed ## Make .venv with the pi-workflows command in .venv/bin.
+
+install-dev: .venv/.installed-dev ## Add the tools that check the code.
+
+demo: .venv/.installed ## Write a release report about this repository, durably.
+	@sh examples/demo.sh
+
+test: .venv/.installed-dev ## Run the fast tests, then the tests with real processes.
+	.venv/bin/python -m pytest tests
+	.venv/bin/python -m pytest multiproc_tests
+
+cases: .venv/.installed-dev ## List which acceptance cases have a test.
+	@.venv/bin/python tools/cases.py
+
+bench: .venv/.installed ## Print first figures: commands and steps per second.
+	@.venv/bin/python tools/bench.py
+
+ci: ## Everything that must be green: the linters and all tests.
+	@.ci/run
+
+clean: ## Remove the environment, the caches and what was built.
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written last, so an install that stopped half way is continued by the next make.
+.venv/.installed: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 is needed")'
+	@{ $(HERE) && $(PIP) --version >/dev/null 2>&1; } || $(PYTHON) -m venv --clear .venv
+	$(PIP) install --quiet --require-hashes --requirement requirements.txt
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/.installed-dev: requirements-dev.txt .venv/.installed
+	$(PIP) install --quiet --require-hashes --requirement requirements-dev.txt
+	@touch $@
