@@ -1,0 +1,188 @@
+"""The stored form of a workflow graph, and the one routing function.
+
+The runner routes with it and the server checks the runner's proposal with it, so both read the
+same data the same way.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_text
+from pi_workflows.protocol.states import RunStatus, StepOutcome
+from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
+
+TIMEOUT_DEFAULT_MS: Final = 900_000
+MAX_STEPS_DEFAULT: Final = 100
+SWITCH_ROOTS: Final = ("$output", "$result", "$")
+OUTCOME_PATH: Final = "$result.outcome"
+
+
+@dataclass(frozen=True, slots=True)
+class PlainEdge:
+    """Taken only after outcome `ok`."""
+
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchEdge:
+    """Picks a target by the JSON text of the value at `on`."""
+
+    on: str
+    cases: Mapping[str, str]
+
+
+Edge = PlainEdge | SwitchEdge
+
+
+@dataclass(frozen=True, slots=True)
+class GoTo:
+    """The run goes on at this node."""
+
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndRun:
+    """The run ends.
+
+    Attributes:
+        status: completed, failed or timed_out.
+        error: text for the run; None when it completed.
+    """
+
+    status: RunStatus
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotNode:
+    """What the server may know of a node: data only."""
+
+    node_id: str
+    node_type: str
+    effect_type: str | None
+    effect_recovery: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionSnapshot:
+    """A parsed `pi-workflows.definition-snapshot.v1`."""
+
+    name: str
+    start_at: str
+    max_steps: int
+    nodes: Mapping[str, SnapshotNode]
+    edges: Mapping[str, Edge]
+
+    @classmethod
+    def parse(cls, snapshot: JsonObject) -> "DefinitionSnapshot":
+        """Read a snapshot that the resolver made.
+
+        Raises:
+            ValueError: a field is missing or of another kind.
+        """
+        try:
+            if snapshot["schema"] != DEFINITION_SNAPSHOT:
+                raise ValueError("the definition snapshot has an unknown schema")
+            nodes = cast("list[JsonObject]", snapshot["nodes"])
+            edges = cast("list[JsonObject]", snapshot["edges"])
+            return cls(
+                name=cast("str", snapshot["name"]),
+                start_at=cast("str", snapshot["startAt"]),
+                max_steps=cast("int", snapshot["maxSteps"]),
+                nodes={node.node_id: node for node in map(_parse_node, nodes)},
+                edges={cast("str", edge["from"]): parse_edge(edge) for edge in edges},
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError("the definition snapshot is malformed") from error
+
+
+def _parse_node(node: JsonObject) -> SnapshotNode:
+    effect = cast("JsonObject", node.get("effect") or {})
+    return SnapshotNode(
+        node_id=cast("str", node["id"]),
+        node_type=cast("str", node["type"]),
+        effect_type=cast("str | None", effect.get("type")),
+        effect_recovery=cast("str | None", effect.get("recovery")),
+    )
+
+
+def parse_edge(edge: JsonObject) -> Edge:
+    """Read one edge object of a snapshot."""
+    if "to" in edge:
+        return PlainEdge(cast("str", edge["to"]))
+    switch = cast("JsonObject", edge["switch"])
+    return SwitchEdge(cast("str", switch["on"]), cast("dict[str, str]", switch["cases"]))
+
+
+def result_record(outcome: StepOutcome, output: JsonValue, error: str | None) -> JsonObject:
+    """Return what `$result.` paths read: `outcome`, `output` after ok, `error` otherwise."""
+    record: JsonObject = {"outcome": outcome.value}
+    if outcome is StepOutcome.OK:
+        record["output"] = output
+    if error is not None:
+        record["error"] = error
+    return record
+
+
+def route(
+    edge: Edge | None, outcome: StepOutcome, output: JsonValue, result: JsonObject
+) -> GoTo | EndRun:
+    """Decide what follows a recorded step (B §1.2).
+
+    Args:
+        edge: the node's only outgoing edge; None when it has none.
+        outcome: how the step ended; `cancelled` never routes.
+        output: the accepted output; meaningful after `ok` only.
+        result: the result record (`outcome`, `error`?, …) that `$result.` paths read.
+    """
+    if outcome is StepOutcome.CANCELLED:
+        return EndRun(RunStatus.CANCELLED, _error_of(result, outcome))
+    if outcome is not StepOutcome.OK:
+        return _route_after_failure(edge, outcome, result)
+    if edge is None:
+        return EndRun(RunStatus.COMPLETED, None)
+    if isinstance(edge, PlainEdge):
+        return GoTo(edge.to)
+    found, value = read_path(edge.on, output, result)
+    if not found or not isinstance(value, str | int | float):
+        return EndRun(RunStatus.FAILED, f"ROUTING: {edge.on} is no string, number or boolean")
+    text = case_text(value)
+    target = edge.cases.get(text)
+    if target is None:
+        known = ", ".join(sorted(edge.cases))
+        return EndRun(RunStatus.FAILED, f"ROUTING: {edge.on} has no case for its value ({known})")
+    return GoTo(target)
+
+
+def _route_after_failure(
+    edge: Edge | None, outcome: StepOutcome, result: JsonObject
+) -> GoTo | EndRun:
+    if isinstance(edge, SwitchEdge) and edge.on == OUTCOME_PATH:
+        target = edge.cases.get(outcome.value)
+        if target is not None:
+            return GoTo(target)
+    return EndRun(RunStatus(outcome.value), _error_of(result, outcome))
+
+
+def _error_of(result: JsonObject, outcome: StepOutcome) -> str:
+    error = result.get("error")
+    return error if isinstance(error, str) else f"the last step ended {outcome.value}"
+
+
+def read_path(path: str, output: JsonValue, result: JsonObject) -> tuple[bool, JsonValue]:
+    """Follow a dotted path from `$.`, `$output.` or `$result.`; return (found, value)."""
+    root, *names = path.split(".")
+    value: JsonValue = result if root == "$result" else output
+    for name in names:
+        if not isinstance(value, dict) or name not in value:
+            return False, None
+        value = value[name]
+    return True, value
+
+
+def case_text(value: str | float) -> str:
+    """Return the text a case is named by: JSON text, without quotes for a string."""
+    return value if isinstance(value, str) else canonical_text(value)

@@ -1,0 +1,78 @@
+"""Framing without I/O: one canonical JSON object per newline-ended line, at most 1 MiB."""
+
+from typing import Final
+
+from pi_workflows.protocol.canonical import (
+    CanonicalError,
+    JsonObject,
+    canonical_bytes,
+    parse_json,
+)
+
+FRAME_BYTES_MAX: Final = 1_048_576
+"""Largest frame in bytes, the newline included."""
+
+
+class FrameError(ValueError):
+    """The peer sent bytes that are no frame; the connection cannot go on."""
+
+
+class FrameTooLarge(FrameError):  # noqa: N818 - a size refusal reads better as a claim
+    """A frame exceeds `FRAME_BYTES_MAX`."""
+
+
+def encode_frame(message: JsonObject) -> bytes:
+    """Return the message as one frame.
+
+    Raises:
+        FrameTooLarge: the frame would exceed 1 MiB.
+        CanonicalError: the message is not JSON.
+    """
+    frame = canonical_bytes(message) + b"\n"
+    if len(frame) > FRAME_BYTES_MAX:
+        raise FrameTooLarge(f"a frame of {len(frame)} bytes exceeds {FRAME_BYTES_MAX}")
+    return frame
+
+
+def parse_canonical(line: bytes) -> JsonObject:
+    """Parse one line (without its newline) that must be a canonical JSON object.
+
+    Raises:
+        FrameError: not JSON, not an object, or bytes other than the canonical ones.
+    """
+    try:
+        message = parse_json(line)
+        if not isinstance(message, dict):
+            raise FrameError("a frame is one JSON object")
+        if canonical_bytes(message) != line:
+            raise FrameError("a frame must be canonical JSON")
+    except CanonicalError as error:
+        raise FrameError(str(error)) from error
+    return message
+
+
+class FrameDecoder:
+    """Cuts a byte stream into lines; holds at most one unfinished frame."""
+
+    def __init__(self) -> None:
+        self._unfinished = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take bytes as they arrive and return the finished lines in order, newlines removed.
+
+        Raises:
+            FrameTooLarge: a line, finished or not, exceeds 1 MiB. Lines before it are lost: the
+                connection is to be closed.
+        """
+        pieces = data.split(b"\n")
+        pieces[0] = bytes(self._unfinished) + pieces[0]
+        self._unfinished = bytearray(pieces.pop())
+        longest = max(map(len, pieces), default=0)
+        if longest >= FRAME_BYTES_MAX or len(self._unfinished) >= FRAME_BYTES_MAX:
+            raise FrameTooLarge(f"a frame exceeds {FRAME_BYTES_MAX} bytes")
+        return pieces
+
+    @property
+    def pending(self) -> int:
+        """Bytes of the unfinished frame."""
+        return len(self._unfinished)
