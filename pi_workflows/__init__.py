@@ -1,0 +1,62 @@
+"""The authoring API, re-exported lazily so that other parts load without pydantic."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pi_workflows.authoring import AuthoringError as AuthoringError
+    from pi_workflows.authoring import Command as Command
+    from pi_workflows.authoring import Ctx as Ctx
+    from pi_workflows.authoring import Definition as Definition
+    from pi_workflows.authoring import DefinitionError as DefinitionError
+    from pi_workflows.authoring import EffectIdentity as EffectIdentity
+    from pi_workflows.authoring import EffectMissing as EffectMissing
+    from pi_workflows.authoring import EffectSpec as EffectSpec
+    from pi_workflows.authoring import InputRejected as InputRejected
+    from pi_workflows.authoring import Node as Node
+    from pi_workflows.authoring import NotJsonError as NotJsonError
+    from pi_workflows.authoring import OutputMissing as OutputMissing
+    from pi_workflows.authoring import Problem as Problem
+    from pi_workflows.authoring import Route as Route
+    from pi_workflows.authoring import ShellResult as ShellResult
+    from pi_workflows.authoring import StepResult as StepResult
+    from pi_workflows.authoring import Unlimited as Unlimited
+    from pi_workflows.authoring import Workflow as Workflow
+    from pi_workflows.authoring import idempotent as idempotent
+    from pi_workflows.authoring import manual as manual
+
+_NAMES = frozenset(
+    {
+        "AuthoringError",
+        "Command",
+        "Ctx",
+        "Definition",
+        "DefinitionError",
+        "EffectIdentity",
+        "EffectMissing",
+        "EffectSpec",
+        "InputRejected",
+        "Node",
+        "NotJsonError",
+        "OutputMissing",
+        "Problem",
+        "Route",
+        "ShellResult",
+        "StepResult",
+        "Unlimited",
+        "Workflow",
+        "idempotent",
+        "manual",
+    }
+)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pi_workflows import authoring  # noqa: PLC0415 - at first use: it brings pydantic along
+
+    return getattr(authoring, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES})

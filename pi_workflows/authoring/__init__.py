@@ -1,0 +1,42 @@
+"""The authoring API: write workflows as decorated functions and typed edges between them."""
+
+from pi_workflows.authoring.context import Ctx, EffectIdentity, StepResult
+from pi_workflows.authoring.definition import Definition
+from pi_workflows.authoring.effects import EffectSpec, idempotent, manual
+from pi_workflows.authoring.errors import (
+    AuthoringError,
+    DefinitionError,
+    EffectMissing,
+    InputRejected,
+    NotJsonError,
+    OutputMissing,
+    Problem,
+)
+from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.route import Route
+from pi_workflows.authoring.shell import Command, ShellResult
+from pi_workflows.authoring.timeouts import Unlimited
+from pi_workflows.authoring.workflow import Workflow
+
+__all__ = [
+    "AuthoringError",
+    "Command",
+    "Ctx",
+    "Definition",
+    "DefinitionError",
+    "EffectIdentity",
+    "EffectMissing",
+    "EffectSpec",
+    "InputRejected",
+    "Node",
+    "NotJsonError",
+    "OutputMissing",
+    "Problem",
+    "Route",
+    "ShellResult",
+    "StepResult",
+    "Unlimited",
+    "Workflow",
+    "idempotent",
+    "manual",
+]

@@ -1,0 +1,175 @@
+"""What a node's function may know of its run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from pi_workflows.authoring.codec import Codec
+from pi_workflows.authoring.errors import EffectMissing, OutputMissing
+from pi_workflows.authoring.handles import Node
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.states import StepOutcome
+
+I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """The record of a node's latest attempt; `$result.` paths read its `record`.
+
+    Attributes:
+        started_at: UTC epoch milliseconds.
+        finished_at: UTC epoch milliseconds.
+        output: JSON after `ok`, else None.
+        error: text after another outcome, else None.
+    """
+
+    attempt_id: str
+    node_id: str
+    node_type: str
+    outcome: StepOutcome
+    started_at: int
+    finished_at: int
+    output: JsonValue = None
+    error: str | None = None
+
+    @property
+    def duration_ms(self) -> int:
+        """Wall clock time between the two instants; never negative."""
+        return max(0, self.finished_at - self.started_at)
+
+    def record(self) -> JsonObject:
+        """Return the stored form, with camelCase names; absent fields are left out."""
+        record: JsonObject = {
+            "attemptId": self.attempt_id,
+            "nodeId": self.node_id,
+            "nodeType": self.node_type,
+            "outcome": self.outcome.value,
+            "startedAt": self.started_at,
+            "finishedAt": self.finished_at,
+            "durationMs": self.duration_ms,
+        }
+        if self.outcome is StepOutcome.OK:
+            record["output"] = self.output
+        if self.error is not None:
+            record["error"] = self.error
+        return record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectIdentity:
+    """The reserved effect that a node is carrying out; the engine alone makes it.
+
+    Attributes:
+        key: canonical JSON of run id, effect type, node path and visit: the same for every
+            attempt of one visit, so it can be the external key of an idempotent effect.
+        attempt_number: from 1; above 1 an earlier try may or may not have been applied.
+    """
+
+    effect_id: str
+    effect_type: str
+    key: str
+    attempt_number: int
+
+
+class Ctx(Generic[I]):
+    """The context of one visit of one node; read-only. The type parameter is the input's type.
+
+    Only the runner makes one (a unit test of `node.fn` may).
+
+    Args:
+        input: the run's input as the author's type.
+        outputs: latest `ok` output per node; a later other outcome removes it.
+        results: latest result per node, whatever its outcome.
+        visit: 1 plus the recorded steps of this node in this run.
+        codecs: output codec of every node.
+        cancelled: says whether the node should stop; safe to call from any thread.
+        effect: None for a node that declares none.
+    """
+
+    __slots__ = (
+        "_cancelled",
+        "_codecs",
+        "_effect",
+        "_input",
+        "_outputs",
+        "_results",
+        "_run_id",
+        "_visit",
+    )
+
+    def __init__(
+        self,
+        *,
+        run_id: str,
+        input: I,  # noqa: A002 - the word authors read at `ctx.input`
+        outputs: Mapping[str, JsonValue],
+        results: Mapping[str, StepResult],
+        visit: int,
+        codecs: Mapping[str, Codec],
+        cancelled: Callable[[], bool],
+        effect: EffectIdentity | None = None,
+    ) -> None:
+        self._run_id = run_id
+        self._input = input
+        self._outputs = outputs
+        self._results = results
+        self._visit = visit
+        self._codecs = codecs
+        self._cancelled = cancelled
+        self._effect = effect
+
+    @property
+    def input(self) -> I:
+        """The run's input; the same at every node."""
+        return self._input
+
+    @property
+    def run_id(self) -> str:
+        """Id of the run."""
+        return self._run_id
+
+    @property
+    def visit(self) -> int:
+        """From 1, counts how often this node was reached; a crash does not count."""
+        return self._visit
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the run is cancelled or the deadline has passed; poll it in long sync work."""
+        return self._cancelled()
+
+    @property
+    def effect(self) -> EffectIdentity:
+        """Identity of the effect in hand.
+
+        Raises:
+            EffectMissing: the node is neither an action nor a shell node.
+        """
+        if self._effect is None:
+            raise EffectMissing
+        return self._effect
+
+    def output(self, node: Node[T]) -> T:
+        """Return a fresh copy of the node's latest output.
+
+        Raises:
+            OutputMissing: it has not run, or its latest attempt did not end `ok`.
+        """
+        if node.node_id not in self._outputs:
+            raise OutputMissing(node.node_id)
+        return cast("T", self._load(node.node_id))
+
+    def get(self, node: Node[T]) -> T | None:
+        """Like `output`, with None where there is none."""
+        if node.node_id not in self._outputs:
+            return None
+        return cast("T", self._load(node.node_id))
+
+    def result(self, node: Node[Any]) -> StepResult | None:
+        """Return how the node's latest attempt ended; None when it has not run."""
+        return self._results.get(node.node_id)
+
+    def _load(self, node_id: str) -> Any:  # noqa: ANN401 - the handle carries the type
+        return self._codecs[node_id].load(self._outputs[node_id])

@@ -1,0 +1,145 @@
+"""Nodes as their decorators saw them, and how `build()` turns them into definitions."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pi_workflows.authoring.callables import is_async, return_type, with_context
+from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
+from pi_workflows.authoring.definition import NodeDefinition, ShellOptions
+from pi_workflows.authoring.effects import EffectSpec, effect_problem
+from pi_workflows.authoring.errors import Location, Problems
+from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.rules import (
+    function_rule,
+    node_name_rule,
+    nonzero_exit_rule,
+    output_chars_rule,
+    parse_rule,
+    request_rule,
+    status_detail_rule,
+)
+from pi_workflows.authoring.shell import ShellResult
+from pi_workflows.authoring.timeouts import (
+    DEFAULT_TIMEOUT,
+    Computed,
+    DefaultTimeout,
+    Fixed,
+    Timeout,
+    Unlimited,
+    budget_ms,
+)
+from pi_workflows.protocol.errors import ErrorCode
+from pi_workflows.protocol.states import NodeType
+
+INVALID = ErrorCode.DEFINITION_INVALID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeOptions:
+    """What a decorator was given, unchecked."""
+
+    node_type: NodeType
+    timeout: object
+    status_detail: object
+    effect: object = None
+    request: object = None
+    shell: ShellOptions | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredNode:
+    """One decorated function."""
+
+    handle: Node[Any]
+    options: NodeOptions
+    timeout: Timeout
+    location: Location
+
+    def codec(self, local_names: Mapping[str, Any], problems: Problems) -> Codec:
+        """Return the output codec, or note why the declared type has none."""
+        try:
+            return Codec(self._output_type(local_names))
+        except (NameError, SyntaxError, TypeError) as error:
+            message = f"its return annotation cannot be read: {error}."
+        except UndeclarableType as error:
+            message = f"its return type has no JSON form: {error}"
+        fix = "Annotate a type that pydantic knows, or leave it out to return plain JSON."
+        problems.add(INVALID, message, node=self.handle.node_id, fix=fix, location=self.location)
+        return ANY_JSON
+
+    def definition(self, codec: Codec) -> NodeDefinition:
+        """Return the node as the runner knows it; its options were found sound."""
+        options, fn = self.options, with_context(self.handle.fn)
+        assert fn is not None
+        request = with_context(options.request) if callable(options.request) else None
+        effect = options.effect if isinstance(options.effect, EffectSpec) else None
+        detail = options.status_detail if isinstance(options.status_detail, str) else None
+        return NodeDefinition(
+            node_id=self.handle.node_id,
+            node_type=options.node_type,
+            fn=fn,
+            is_async=is_async(self.handle.fn),
+            codec=codec,
+            timeout=self.timeout,
+            status_detail=detail,
+            effect=effect,
+            request=request,
+            shell=options.shell,
+            location=self.location,
+        )
+
+    def _output_type(self, local_names: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a type form
+        shell = self.options.shell
+        if shell is None:
+            return return_type(self.handle.fn, local_names)
+        return ShellResult if shell.parse is None else return_type(shell.parse, local_names)
+
+
+def checked_timeout(timeout: object) -> Timeout | str:
+    """Return a declared timeout, or the rule it breaks."""
+    if isinstance(timeout, DefaultTimeout | Unlimited):
+        return timeout
+    if callable(timeout):
+        fn = with_context(timeout)
+        if fn is None:
+            return "a computed timeout is a function that takes the context, or nothing."
+        return Computed(fn, is_async(timeout))
+    try:
+        budget = budget_ms(timeout)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    return Unlimited() if budget is None else Fixed(budget)
+
+
+def declare_node(
+    fn: Callable[..., Any],
+    options: NodeOptions,
+    owner: object,
+    location: Location,
+    problems: Problems,
+) -> DeclaredNode:
+    """Check one decorated function and return it with its handle, whatever was found."""
+    name = str(getattr(fn, "__name__", type(fn).__name__))
+    timeout = checked_timeout(options.timeout)
+    if isinstance(timeout, str):
+        problems.add(INVALID, timeout, node=name, location=location)
+        timeout = DEFAULT_TIMEOUT
+    for broken in _broken_rules(name, fn, options):
+        if broken is not None:
+            problems.add(INVALID, broken, node=name, location=location)
+    handle: Node[Any] = Node(node_id=name, fn=fn, owner=owner)
+    return DeclaredNode(handle=handle, options=options, timeout=timeout, location=location)
+
+
+def _broken_rules(name: str, fn: Callable[..., Any], options: NodeOptions) -> Iterable[str | None]:
+    yield node_name_rule(name)
+    yield function_rule(fn)
+    yield status_detail_rule(options.status_detail)
+    if options.node_type is not NodeType.COMPUTE:
+        yield effect_problem(options.effect)
+        yield request_rule(options.request)
+    if options.shell is not None:
+        yield parse_rule(options.shell.parse)
+        yield nonzero_exit_rule(options.shell.allow_nonzero_exit)
+        yield output_chars_rule(options.shell.max_output_chars)

@@ -1,0 +1,119 @@
+"""A built workflow: frozen, checked, and ready for the runner."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from pi_workflows.authoring.codec import ANY_JSON, Codec, broken_rules
+from pi_workflows.authoring.context import Ctx
+from pi_workflows.authoring.effects import EffectSpec
+from pi_workflows.authoring.errors import InputRejected, Location
+from pi_workflows.authoring.shell import ShellResult
+from pi_workflows.authoring.snapshot import snapshot_of
+from pi_workflows.authoring.timeouts import Timeout
+from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, digest_hex
+from pi_workflows.protocol.definition import Edge
+from pi_workflows.protocol.states import NodeType
+
+WORKFLOW_SUFFIX: Final = ".workflow.py"
+
+TitleCallback: TypeAlias = Callable[[Any, str], object]
+"""Takes the loaded input and the workflow's name; gives text, nothing, or a coroutine of them."""
+PresentationCallback: TypeAlias = Callable[[Any, Any], object]
+"""Takes the loaded input and the final output; gives text, nothing, or a coroutine of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellOptions:
+    """How a shell node reads its command's end.
+
+    Attributes:
+        parse: turns the result into the output; None leaves the `ShellResult`. Synchronous.
+        allow_nonzero_exit: whether a non-zero exit code or a signal is `ok`.
+        max_output_chars: of each stream; the rest is cut and flagged.
+    """
+
+    parse: Callable[[ShellResult], Any] | None
+    allow_nonzero_exit: bool
+    max_output_chars: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDefinition:
+    """One node.
+
+    Attributes:
+        fn: the author's function, always called with the context; a coroutine function if
+            `is_async`. A shell node's returns the `Command`.
+        codec: of the output.
+        status_detail: text shown while the node runs; None shows nothing.
+        effect: None for compute nodes, and only for them.
+        request: gives the effect's request payload (it may be async); None stands for
+            `{input, outputs}`.
+        shell: None for all but shell nodes.
+        location: where the author declared it.
+    """
+
+    node_id: str
+    node_type: NodeType
+    fn: Callable[[Ctx[Any]], Any]
+    is_async: bool
+    codec: Codec
+    timeout: Timeout
+    status_detail: str | None
+    effect: EffectSpec | None
+    request: Callable[[Ctx[Any]], Any] | None
+    shell: ShellOptions | None
+    location: Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A built workflow.
+
+    Attributes:
+        contract_id: stable identity of input and exits; None when it has none.
+        nodes: by node id, in order of declaration.
+        edges: the one outgoing edge of each node that has one, by its node id.
+        start_at: id of the first node.
+        max_steps: recorded attempts after which the run fails.
+        source: the file that holds it, as the author said; None when unsaid.
+    """
+
+    name: str
+    contract_id: str | None
+    input_codec: Codec
+    title: str | TitleCallback | None
+    nodes: Mapping[str, NodeDefinition]
+    edges: Mapping[str, Edge]
+    start_at: str
+    max_steps: int
+    presentation_prompt: str | PresentationCallback | None
+    source: Path | None
+
+    def snapshot(self) -> JsonObject:
+        """Return `pi-workflows.definition-snapshot.v1`: all but the callables."""
+        return snapshot_of(self)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the canonical snapshot, 64 hexadecimal digits."""
+        return digest_hex(canonical_bytes(self.snapshot()))
+
+    def codecs(self) -> Mapping[str, Codec]:
+        """Return the output codec of every node."""
+        return {node_id: node.codec for node_id, node in self.nodes.items()}
+
+    def accept_input(self, value: JsonValue) -> JsonValue:
+        """Validate an input and return its normal form, which is the run's immutable input.
+
+        Raises:
+            InputRejected: the input model refuses it.
+            NotJsonError: it is not JSON, or its normal form would not read back equal.
+        """
+        where = f'workflow "{self.name}" input'
+        plain = ANY_JSON.dump(value, where=where)
+        fields = broken_rules(self.input_codec, plain)
+        if fields:
+            raise InputRejected(self.name, fields)
+        return self.input_codec.dump(self.input_codec.load(plain), where=where)

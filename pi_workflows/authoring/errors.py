@@ -1,0 +1,227 @@
+"""What authoring refuses: one exception per kind, each with a stable `code`.
+
+    AuthoringError
+    ├── DefinitionError   the graph is wrong; carries every problem found
+    ├── NotJsonError      a value has no JSON form under its declared type
+    ├── InputRejected     the workflow's input model refuses the input
+    ├── LoadError         a file is no workflow, or fails while it is imported
+    ├── SourceUnknown     no workflow has this name or path
+    ├── OutputMissing     a node was asked for an output it does not have
+    └── EffectMissing     a node that declares no effect was asked for one
+
+Texts name workflow, node or field, rule and fix, and never repeat payload text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from pi_workflows.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in an author's file.
+
+    Attributes:
+        file: path as Python knows it.
+        line: counted from 1.
+    """
+
+    file: str
+    line: int
+
+    @property
+    def short(self) -> str:
+        """`name.py:LINE`, without the folder."""
+        return f"{Path(self.file).name}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing wrong with a definition.
+
+    Attributes:
+        code: `DEFINITION_INVALID` or one of the graph codes (`EDGE_CASES`, …).
+        subject: what is wrong, `workflow "fan", node "judge"`.
+        message: the rule that is broken, one sentence.
+        fix: what to do, one sentence; None when the message says it.
+        location: where; None when no line of the author's is to blame.
+    """
+
+    code: str
+    subject: str
+    message: str
+    fix: str | None = None
+    location: Location | None = None
+
+    @property
+    def text(self) -> str:
+        """The problem for people, one or two lines."""
+        fix = "" if self.fix is None else f"\n  {self.fix}"
+        place = "" if self.location is None else f" ({self.location.short})"
+        return f"[{self.code}] {self.subject}: {self.message}{fix}{place}"
+
+
+class AuthoringError(Exception):
+    """Base of every refusal of this package.
+
+    Attributes:
+        code: stable name of the reason.
+        message: text for people; `str()` may put the exception's name and code before it.
+    """
+
+    def __init__(self, code: str, message: str, shown: str | None = None) -> None:
+        super().__init__(message if shown is None else shown)
+        self.code = code
+        self.message = message
+
+
+class DefinitionError(AuthoringError):
+    """A workflow cannot be built.
+
+    Attributes:
+        problems: everything found, at least one, in the order of discovery.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        texts = [problem.text for problem in self.problems]
+        shown = "\n".join(f"DefinitionError {text}" for text in texts)
+        super().__init__(self.problems[0].code, "\n".join(texts), shown)
+
+
+class NotJsonError(AuthoringError):
+    """A value cannot be stored as JSON and read back equal.
+
+    Attributes:
+        where: whose value, `node "fan" output`.
+        path: place in the value, `$[2]`.
+        got: kind of what stands there, never its text.
+        declared: the declared type of the whole value.
+    """
+
+    def __init__(self, *, where: str, path: str, got: str, declared: str) -> None:
+        self.where = where
+        self.path = path
+        self.got = got
+        self.declared = declared
+        message = f"{where} at {path}: got {got}, declared {declared}."
+        code = ErrorCode.NOT_JSON
+        super().__init__(code, message, f"NotJsonError [{code}] {message}")
+
+
+class InputRejected(AuthoringError):
+    """The input model refuses the input.
+
+    Attributes:
+        fields: (path, rule) per broken rule; the path is `input` for the whole value.
+    """
+
+    def __init__(self, workflow_name: str, fields: Sequence[tuple[str, str]]) -> None:
+        self.fields = tuple(fields)
+        lines = [f"\n  {path}: {rule}" for path, rule in self.fields]
+        message = f'workflow "{workflow_name}": input rejected.{"".join(lines)}'
+        code = ErrorCode.INPUT_REJECTED
+        super().__init__(code, message, f"InputRejected [{code}] {message}")
+
+
+class LoadError(AuthoringError):
+    """A file could not be read, imported, or holds no workflow.
+
+    Attributes:
+        file: the file to blame, which may be one that the workflow file imports.
+        line: line in `file`, from 1; None when no line is to blame.
+        detail: the author's part of the traceback, bounded; None when there is none.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        file: str,
+        line: int | None = None,
+        detail: str | None = None,
+    ) -> None:
+        super().__init__(code, message)
+        self.file = file
+        self.line = line
+        self.detail = detail
+
+
+class SourceUnknown(AuthoringError):
+    """No workflow has this name or path.
+
+    Attributes:
+        reference: what was asked for.
+        names: every workflow that can be named here, sorted.
+        nearest: those of `names` that look like `reference`, best first.
+    """
+
+    def __init__(
+        self,
+        reference: str,
+        message: str,
+        *,
+        names: Sequence[str] = (),
+        nearest: Sequence[str] = (),
+    ) -> None:
+        super().__init__(ErrorCode.SOURCE_UNKNOWN, message)
+        self.reference = reference
+        self.names = tuple(names)
+        self.nearest = tuple(nearest)
+
+
+class OutputMissing(AuthoringError):
+    """The node has not run in this run, or its latest attempt did not end `ok`."""
+
+    def __init__(self, node_id: str) -> None:
+        self.node_id = node_id
+        message = f'node "{node_id}" has no output here; ctx.get() gives None instead'
+        super().__init__("OUTPUT_MISSING", message)
+
+
+class EffectMissing(AuthoringError):
+    """Only action and shell nodes have an effect."""
+
+    def __init__(self) -> None:
+        super().__init__("EFFECT_MISSING", "this node declares no effect")
+
+
+class Problems:
+    """Collects the problems of one workflow, so that its author sees them all at once."""
+
+    def __init__(self, workflow_name: object) -> None:
+        named = isinstance(workflow_name, str)
+        self._workflow = f'workflow "{workflow_name}"' if named else "workflow without a name"
+        self._found: list[Problem] = []
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        *,
+        node: str | None = None,
+        fix: str | None = None,
+        location: Location | None = None,
+    ) -> None:
+        """Note one problem, of a node when `node` is given, else of the workflow."""
+        subject = self._workflow if node is None else f'{self._workflow}, node "{node}"'
+        self._found.append(
+            Problem(code=code, subject=subject, message=message, fix=fix, location=location)
+        )
+
+    def fail(self) -> NoReturn:
+        """Raise what was found; there must be something."""
+        raise DefinitionError(self._found)
+
+    def copy(self) -> "Problems":
+        """Return a collector that starts with the same problems."""
+        twin = Problems(None)
+        twin._workflow, twin._found = self._workflow, list(self._found)
+        return twin
+
+    def __bool__(self) -> bool:
+        return bool(self._found)

@@ -1,0 +1,68 @@
+"""What a shell node runs, and what came of it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
+
+OUTPUT_CHARS_DEFAULT: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command line.
+
+    Attributes:
+        command: the program, looked up on PATH; with `shell`, a shell command line.
+        args: arguments, each passed as it is; with `shell`, the shell's `$0`, `$1`, ….
+        cwd: working directory, relative to the project; None is the project folder.
+        env: merged over the runner's environment.
+        stdin: text for standard input; None is an empty input.
+        shell: run `command` by `/bin/sh -c`.
+
+    Raises:
+        TypeError: `command` or an argument is not text, or `args` is one text.
+    """
+
+    command: str
+    args: Sequence[str] = ()
+    cwd: str | os.PathLike[str] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin: str | None = None
+    shell: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.command, str):
+            raise TypeError("Command(command=...) is text")
+        if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
+            raise TypeError("Command(args=[...]) is a list of texts")
+
+
+@dataclass(frozen=True, slots=True)
+class ShellResult:
+    """How a command ended; stored with camelCase names.
+
+    Attributes:
+        stdout: decoded output, cut at the node's `max_output_chars`.
+        stderr: the same for standard error.
+        exit_code: None when a signal ended the command.
+        signal: `SIGKILL`, …; None when the command exited.
+        duration_ms: from start to end, monotonic.
+        stdout_truncated: whether `stdout` was cut.
+        stderr_truncated: whether `stderr` was cut.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True
+    )
+
+    stdout: str
+    stderr: str
+    exit_code: int | None
+    signal: str | None
+    duration_ms: int
+    stdout_truncated: bool = False
+    stderr_truncated: bool = False

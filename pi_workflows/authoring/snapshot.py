@@ -1,0 +1,59 @@
+"""The stored form of a definition: what identifies the graph, without its code."""
+
+from typing import TYPE_CHECKING
+
+from pi_workflows.authoring.timeouts import Computed, DefaultTimeout, Fixed, Unlimited
+from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.definition import Edge, PlainEdge
+from pi_workflows.protocol.states import NodeType
+from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
+
+if TYPE_CHECKING:
+    from pi_workflows.authoring.definition import Definition, NodeDefinition
+
+
+def snapshot_of(definition: "Definition") -> JsonObject:
+    """Return `pi-workflows.definition-snapshot.v1` (B §3).
+
+    Nodes are sorted by id and edges by source, so that moving code about in the file changes
+    nothing. Callables, computed timeouts and parsers leave at most a mark.
+    """
+    snapshot: JsonObject = {
+        "schema": DEFINITION_SNAPSHOT,
+        "name": definition.name,
+        "startAt": definition.start_at,
+        "maxSteps": definition.max_steps,
+        "nodes": [_node(node) for _, node in sorted(definition.nodes.items())],
+        "edges": [_edge(source, edge) for source, edge in sorted(definition.edges.items())],
+        "mounts": [],
+        "settings": None,
+    }
+    if definition.contract_id is not None:
+        snapshot["contractId"] = definition.contract_id
+    return snapshot
+
+
+def _node(node: "NodeDefinition") -> JsonObject:
+    stored: JsonObject = {"id": node.node_id, "type": node.node_type.value}
+    match node.timeout:
+        case Fixed(timeout_ms):
+            stored["timeoutMs"] = timeout_ms
+        case Unlimited():
+            stored["timeoutMs"] = None
+        case Computed():
+            stored["timeout"] = "dynamic"
+        case DefaultTimeout():
+            pass  # Absent means the engine's default.
+    if node.status_detail is not None:
+        stored["statusDetail"] = node.status_detail
+    if node.effect is not None:
+        stored["form"] = "shell" if node.node_type is NodeType.SHELL else "function"
+        effect = node.effect
+        stored["effect"] = {"type": effect.effect_type, "recovery": effect.recovery}
+    return stored
+
+
+def _edge(source: str, edge: Edge) -> JsonObject:
+    if isinstance(edge, PlainEdge):
+        return {"from": source, "to": edge.to}
+    return {"from": source, "switch": {"on": edge.on, "cases": dict(edge.cases)}}

@@ -1,0 +1,345 @@
+"""The graph builder: `Workflow`, its decorators, its edges and `build()`."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast, overload
+
+from pi_workflows.authoring.callables import caller_frame, caller_location, location_of, takes
+from pi_workflows.authoring.choices import ROUTE_PATH
+from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
+from pi_workflows.authoring.context import Ctx
+from pi_workflows.authoring.declaration import DeclaredNode, NodeOptions, declare_node
+from pi_workflows.authoring.decorators import NodeDecorator, ShellDecorator
+from pi_workflows.authoring.definition import (
+    Definition,
+    PresentationCallback,
+    ShellOptions,
+    TitleCallback,
+)
+from pi_workflows.authoring.effects import EffectSpec
+from pi_workflows.authoring.errors import Location, Problems
+from pi_workflows.authoring.graph import INVALID, DeclaredEdge, Graph
+from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.route import K, Route
+from pi_workflows.authoring.rules import (
+    callable_rule,
+    contract_id_rule,
+    max_steps_rule,
+    presentation_prompt_rule,
+    source_rule,
+    title_rule,
+    workflow_name_rule,
+)
+from pi_workflows.authoring.shell import OUTPUT_CHARS_DEFAULT, ShellResult
+from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT, TimeoutOption
+from pi_workflows.protocol.definition import MAX_STEPS_DEFAULT, OUTCOME_PATH
+from pi_workflows.protocol.states import NodeType
+
+I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+T = TypeVar("T")
+
+
+class Workflow(Generic[I]):
+    """A workflow being written: decorate functions, draw edges between their handles, `build()`.
+
+    Problems are collected while it is written, so that `build()` names all of them at once.
+
+    Args:
+        name: 1 to 128 of `A-Z a-z 0-9 . _ -`.
+        input: type of the input, usually a pydantic model; None takes any JSON.
+        title: text for one run's listing, or a function of (input) or (input, name) giving text
+            or None.
+        max_steps: recorded attempts after which a run fails; at least 1.
+        contract_id: stable identity of the input and exits; None has none.
+        presentation_prompt: text, or a function of (input, final output) giving text or None.
+        source: the workflow's own file, `__file__`; needed only where a parent imports it.
+    """
+
+    @overload
+    def __init__(
+        self: "Workflow[Any]",
+        name: str,
+        *,
+        input: None = None,
+        title: str | Callable[[Any], str | None] | Callable[[Any, str], str | None] | None = None,
+        max_steps: int = MAX_STEPS_DEFAULT,
+        contract_id: str | None = None,
+        presentation_prompt: str | Callable[[Any, Any], str | None] | None = None,
+        source: str | Path | None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        input: type[I],
+        title: str | Callable[[I], str | None] | Callable[[I, str], str | None] | None = None,
+        max_steps: int = MAX_STEPS_DEFAULT,
+        contract_id: str | None = None,
+        presentation_prompt: str | Callable[[I, Any], str | None] | None = None,
+        source: str | Path | None = None,
+    ) -> None: ...
+    def __init__(
+        self,
+        name: str,
+        *,
+        input: Any = None,  # noqa: A002 - the word authors write
+        title: Any = None,
+        max_steps: int = MAX_STEPS_DEFAULT,
+        contract_id: str | None = None,
+        presentation_prompt: Any = None,
+        source: str | Path | None = None,
+    ) -> None:
+        self._name = name
+        self._input = input
+        self._title = title
+        self._max_steps = max_steps
+        self._contract_id = contract_id
+        self._presentation_prompt = presentation_prompt
+        self._source = source
+        self._location = caller_location()
+        self._nodes: dict[str, DeclaredNode] = {}
+        self._edges: list[DeclaredEdge] = []
+        self._owner = object()
+        self._built = False
+        self._problems = Problems(name)
+        for broken in (
+            workflow_name_rule(name),
+            contract_id_rule(contract_id),
+            title_rule(title),
+            max_steps_rule(max_steps),
+            presentation_prompt_rule(presentation_prompt),
+            source_rule(source),
+        ):
+            if broken is not None:
+                self._problems.add(INVALID, broken, location=self._location)
+
+    def compute(
+        self, *, timeout: TimeoutOption[I] = DEFAULT_TIMEOUT, status_detail: str | None = None
+    ) -> NodeDecorator[I]:
+        """Declare a node that only computes: it may run again after a crash.
+
+        Args:
+            timeout: seconds, a timedelta, None for no limit, or a function of the context giving
+                one of them at each visit; 900 seconds when unsaid.
+            status_detail: text shown while it runs.
+        """
+        options = NodeOptions(
+            node_type=NodeType.COMPUTE, timeout=timeout, status_detail=status_detail
+        )
+        return NodeDecorator(lambda fn: self._declare(fn, options))
+
+    def action(
+        self,
+        *,
+        effect: EffectSpec | None = None,
+        request: Callable[[Ctx[I]], Any] | None = None,
+        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        status_detail: str | None = None,
+    ) -> NodeDecorator[I]:
+        """Declare a node that changes the world outside.
+
+        Args:
+            effect: `idempotent("...")` or `manual("...")`: what a crash in the middle means.
+                Required; `build()` refuses an action without.
+            request: gives the effect's request payload as JSON: the same key with another
+                request is a conflict. Input and outputs stand for it when unsaid.
+            timeout: as for `compute`.
+            status_detail: text shown while it runs.
+        """
+        options = NodeOptions(
+            node_type=NodeType.ACTION,
+            timeout=timeout,
+            status_detail=status_detail,
+            effect=effect,
+            request=request,
+        )
+        return NodeDecorator(lambda fn: self._declare(fn, options))
+
+    @overload
+    def shell(
+        self,
+        *,
+        effect: EffectSpec | None = None,
+        parse: None = None,
+        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        status_detail: str | None = None,
+        allow_nonzero_exit: bool = False,
+        max_output_chars: int = OUTPUT_CHARS_DEFAULT,
+    ) -> ShellDecorator[I, ShellResult]: ...
+    @overload
+    def shell(
+        self,
+        *,
+        effect: EffectSpec | None = None,
+        parse: Callable[[ShellResult], T],
+        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        status_detail: str | None = None,
+        allow_nonzero_exit: bool = False,
+        max_output_chars: int = OUTPUT_CHARS_DEFAULT,
+    ) -> ShellDecorator[I, T]: ...
+    def shell(
+        self,
+        *,
+        effect: EffectSpec | None = None,
+        parse: Callable[[ShellResult], Any] | None = None,
+        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        status_detail: str | None = None,
+        allow_nonzero_exit: bool = False,
+        max_output_chars: int = OUTPUT_CHARS_DEFAULT,
+    ) -> ShellDecorator[I, Any]:
+        """Declare a node that runs a command; its function returns the `Command`.
+
+        Args:
+            effect: as for `action`; required.
+            parse: turns the `ShellResult` into the output; its return annotation is the output's
+                type. The `ShellResult` itself is the output when unsaid.
+            timeout: as for `compute`; the command is killed at the deadline.
+            status_detail: text shown while it runs.
+            allow_nonzero_exit: take a non-zero exit code or a signal as `ok`.
+            max_output_chars: of each stream, at least 1; the rest is cut and flagged.
+        """
+        options = NodeOptions(
+            node_type=NodeType.SHELL,
+            timeout=timeout,
+            status_detail=status_detail,
+            effect=effect,
+            shell=ShellOptions(parse, allow_nonzero_exit, max_output_chars),
+        )
+        return ShellDecorator(lambda fn: self._declare(fn, options))
+
+    def edge(self, source: Node[Any], target: Node[Any]) -> None:
+        """Go from `source` to `target` after outcome `ok`; any other outcome ends the run."""
+        self._add_edge(
+            DeclaredEdge(call="wf.edge", source=source, location=caller_location(), to=target)
+        )
+
+    def switch(self, node: Node[Any], on: str, cases: Mapping[Any, Node[Any]]) -> None:
+        """Choose the target by a value of the node's output or result.
+
+        Args:
+            on: dotted path below `$.` or `$output.` (the output) or `$result.` (the record).
+            cases: targets by value: text, number, boolean, or an enum member of one of them. A
+                value without a case fails the run.
+        """
+        self._switch("wf.switch", node, on, cases)
+
+    def route(self, node: Node[Route[K]], cases: Mapping[K, Node[Any]]) -> None:
+        """Choose the target by the `route` of the node's output; every member needs a case."""
+        self._switch("wf.route", node, ROUTE_PATH, cases)
+
+    def on_outcome(
+        self,
+        node: Node[Any],
+        *,
+        ok: Node[Any],
+        failed: Node[Any] | None = None,
+        timed_out: Node[Any] | None = None,
+    ) -> None:
+        """Choose the target by how the node ended; this alone routes after a failure.
+
+        Args:
+            failed: None ends the run `failed` with the node's error.
+            timed_out: None ends the run `timed_out` with the node's error.
+        """
+        cases = {"ok": ok}
+        if failed is not None:
+            cases["failed"] = failed
+        if timed_out is not None:
+            cases["timed_out"] = timed_out
+        self._switch("wf.on_outcome", node, OUTCOME_PATH, cases)
+
+    def build(self, start: Node[Any]) -> Definition:
+        """Check everything and freeze the workflow.
+
+        Raises:
+            DefinitionError: with every problem found, here and since `Workflow(...)`.
+        """
+        self._refuse_if_built()
+        frame = caller_frame()
+        location = Location(frame.f_code.co_filename, frame.f_lineno)
+        problems = self._problems.copy()
+        input_codec = self._input_codec(problems)
+        codecs = {
+            node_id: node.codec(frame.f_locals, problems) for node_id, node in self._nodes.items()
+        }
+        if not codecs:
+            message = "it has no nodes; decorate a function with @wf.compute()."
+            problems.add(INVALID, message, location=self._location)
+        declared = {node_id: codec.declared for node_id, codec in codecs.items()}
+        graph = Graph(self._owner, declared, problems)
+        for edge in self._edges:
+            graph.add(edge)
+        start_at = graph.start(start, location)
+        if start_at is not None:
+            graph.check_reachable(start_at, location)
+        if problems or start_at is None:
+            problems.fail()
+        self._built = True
+        return self._definition(input_codec, codecs, graph, start_at)
+
+    def _definition(
+        self, input_codec: Codec, codecs: Mapping[str, Codec], graph: Graph, start_at: str
+    ) -> Definition:
+        return Definition(
+            name=self._name,
+            contract_id=self._contract_id,
+            input_codec=input_codec,
+            title=_title(self._title),
+            nodes={id_: node.definition(codecs[id_]) for id_, node in self._nodes.items()},
+            edges=dict(graph.edges),
+            start_at=start_at,
+            max_steps=self._max_steps,
+            presentation_prompt=cast(
+                "str | PresentationCallback | None", self._presentation_prompt
+            ),
+            source=None if self._source is None else Path(self._source),
+        )
+
+    def _input_codec(self, problems: Problems) -> Codec:
+        if self._input is None:
+            return ANY_JSON
+        try:
+            return Codec(self._input)
+        except UndeclarableType as error:
+            message = f"its input has no JSON form: {error}"
+            problems.add(INVALID, message, location=self._location)
+            return ANY_JSON
+
+    def _declare(self, fn: Callable[..., Any], options: NodeOptions) -> Node[Any]:
+        self._refuse_if_built()
+        location = location_of(fn) or caller_location()
+        broken = callable_rule(fn, options.node_type)
+        if broken is not None:
+            self._problems.add(INVALID, broken, location=location)
+            self._problems.fail()
+        node = declare_node(fn, options, self._owner, location, self._problems)
+        node_id = node.handle.node_id
+        if node_id in self._nodes:
+            message = (
+                f"the name is taken by the node on line {self._nodes[node_id].location.line}."
+            )
+            self._problems.add(INVALID, message, node=node_id, location=location)
+        self._nodes.setdefault(node_id, node)
+        return node.handle
+
+    def _switch(self, call: str, node: object, on: object, cases: object) -> None:
+        location = caller_location()
+        self._add_edge(DeclaredEdge(call=call, source=node, location=location, on=on, cases=cases))
+
+    def _add_edge(self, edge: DeclaredEdge) -> None:
+        self._refuse_if_built()
+        self._edges.append(edge)
+
+    def _refuse_if_built(self) -> None:
+        if self._built:
+            message = "it is built already; declare everything before wf.build(...)."
+            self._problems.add(INVALID, message, location=caller_location())
+            self._problems.fail()
+
+
+def _title(title: Any) -> str | TitleCallback | None:  # noqa: ANN401 - checked by its rule
+    """Return a title callback in its one form, of (input, name)."""
+    if title is None or isinstance(title, str) or takes(title, 2):
+        return cast("str | TitleCallback | None", title)
+    return lambda given, _name: title(given)

@@ -1,0 +1,99 @@
+"""Names and paths lead to workflow files."""
+
+from pathlib import Path
+
+import pytest
+
+from pi_workflows.authoring.discovery import find, list_names
+from pi_workflows.authoring.errors import SourceUnknown
+
+
+class Places:
+    """A project and a home with workflow folders."""
+
+    def __init__(self, root: Path) -> None:
+        self.project, self.home = root / "project", root / "home"
+        self.local = self.project / ".pi" / "workflows"
+        self.user = self.home / ".pi" / "agent" / "workflows"
+        self.local.mkdir(parents=True)
+        self.user.mkdir(parents=True)
+
+    def find(self, reference: str) -> Path:
+        return find(reference, self.project, self.home)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return Places(tmp_path)
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text("")
+
+
+def test_a_name_is_the_stem_and_the_project_wins(places: Places) -> None:
+    touch(places.local, "triage.workflow.py")
+    touch(places.user, "triage.workflow.py", "report.workflow.py")
+    assert places.find("triage") == places.local / "triage.workflow.py"
+    assert places.find("report") == places.user / "report.workflow.py"
+
+
+def test_only_regular_files_with_the_suffix_directly_in_the_folder_have_names(
+    places: Places,
+) -> None:
+    touch(places.local, "b.workflow.py", "a.workflow.py", "c.py", ".workflow.py", "notes.md")
+    (places.local / "folder.workflow.py").mkdir()
+    (places.local / "deep").mkdir()
+    touch(places.local / "deep", "d.workflow.py")
+    assert list(list_names(places.project, places.home)) == ["a", "b"]
+
+
+def test_folders_that_do_not_exist_offer_no_names(tmp_path: Path) -> None:
+    assert list_names(tmp_path / "none", tmp_path / "nowhere") == {}
+
+
+@pytest.mark.parametrize("reference", ["flows/x.py", "./y.workflow.py", "y.workflow.py"])
+def test_a_reference_with_slash_or_suffix_is_a_path_in_the_project(
+    places: Places, reference: str
+) -> None:
+    (places.project / "flows").mkdir()
+    touch(places.project, "y.workflow.py", "flows/x.py")
+    touch(places.local, "y.workflow.py")
+    assert places.find(reference) == (places.project / reference).absolute()
+
+
+def test_an_absolute_path_stays_as_it_is(places: Places, tmp_path: Path) -> None:
+    touch(tmp_path, "z.workflow.py")
+    assert places.find(str(tmp_path / "z.workflow.py")) == tmp_path / "z.workflow.py"
+
+
+@pytest.mark.parametrize("reference", ["a/b", "a\\b", "none.workflow.py", "a/\0", "x/" * 3000])
+def test_a_path_to_nothing_is_unknown(places: Places, reference: str) -> None:
+    with pytest.raises(SourceUnknown, match="there is no workflow file") as caught:
+        places.find(reference)
+    assert caught.value.code == "SOURCE_UNKNOWN"
+
+
+def test_an_unknown_name_lists_the_known_ones_nearest_first(places: Places) -> None:
+    touch(places.local, "triage.workflow.py")
+    touch(places.user, "report.workflow.py")
+    with pytest.raises(SourceUnknown) as caught:
+        places.find("triaje")
+    error = caught.value
+    assert error.message == (
+        'there is no workflow named "triaje". Did you mean "triage"? '
+        "Known workflows: report, triage."
+    )
+    assert error.names == ("report", "triage")
+    assert error.nearest == ("triage",)
+
+
+def test_an_unknown_name_among_none_says_so(places: Places) -> None:
+    with pytest.raises(SourceUnknown, match=r"Known workflows: none\."):
+        places.find("")
+
+
+def test_there_are_no_built_ins(places: Places) -> None:
+    with pytest.raises(SourceUnknown, match="no built-in workflow"):
+        places.find("builtin:triage")

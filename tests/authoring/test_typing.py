@@ -1,0 +1,200 @@
+"""What mypy makes of workflows: good ones pass, mistakes are reported at their line.
+
+All snippets go through one run of mypy. A line that must be reported ends in `# error: <code>`.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+from mypy import api
+
+ROOT: Final = Path(__file__).parents[2]
+
+HEAD: Final = """
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+from pydantic import BaseModel
+from pi_workflows import (
+    Command, Ctx, Node, Route, ShellResult, StepResult, Workflow, idempotent, manual,
+)
+
+class In(BaseModel):
+    text: str
+    numbers: list[int]
+
+class Elsewhere(BaseModel):
+    text: str
+
+class Next(StrEnum):
+    again = "again"
+    enough = "enough"
+
+class Other(StrEnum):
+    again = "again"
+
+class Noted(Route[Next]):
+    note: str
+
+wf = Workflow("flow", input=In, title=lambda i: f"of {i.text}")
+
+@wf.compute(timeout=60)
+async def fan(ctx: Ctx[In]) -> list[int]:
+    return [number + ctx.visit for number in ctx.input.numbers]
+
+@wf.compute(timeout=lambda ctx: len(ctx.input.numbers))
+def judge(ctx: Ctx[In]) -> Route[Next]:
+    return Route(route=Next.enough if sum(ctx.output(fan)) > 3 else Next.again)
+
+@wf.compute()
+def total() -> int:
+    return 1
+"""
+
+SNIPPETS: Final = {
+    "good": """
+a: Node[list[int]] = fan
+b: Node[Route[Next]] = judge
+c: Node[int] = total
+
+def parse(result: ShellResult) -> int:
+    return len(result.stdout)
+
+@wf.shell(effect=idempotent("x"), parse=lambda r: r.stdout.strip(), timeout=timedelta(minutes=1))
+def say(ctx: Ctx[In]) -> Command:
+    return Command("printf", args=["%s", ctx.input.text])
+d: Node[str] = say
+
+@wf.shell(effect=manual("x"), parse=parse, timeout=None)
+async def counted() -> Command:
+    return Command("true")
+e: Node[int] = counted
+
+@wf.shell(effect=manual("x"))
+def raw() -> Command:
+    return Command("true")
+f: Node[ShellResult] = raw
+
+@wf.action(effect=idempotent("x"), request=lambda ctx: ctx.input.text)
+async def act(ctx: Ctx[In]) -> str:
+    before: int | None = ctx.get(total)
+    result: StepResult | None = ctx.result(say)
+    return f"{ctx.output(say).upper()} {before} {result} {ctx.effect.key}"
+g: Node[str] = act
+
+@wf.compute()
+def noted() -> Noted:
+    return Noted(route=Next.again, note="x")
+
+wf.edge(fan, judge)
+wf.route(judge, {Next.again: fan, Next.enough: total})
+wf.route(noted, {Next.again: fan, Next.enough: total})
+wf.switch(total, "$", {1: fan, "a": judge, True: total, Next.again: say})
+wf.on_outcome(say, ok=counted, failed=raw, timed_out=act)
+workflow = wf.build(start=fan)
+name: str = workflow.name
+
+untyped = Workflow("untyped", title=lambda i, name: name)
+@untyped.compute()
+def anything(ctx: Ctx[Any]) -> int:
+    return len(ctx.input)
+
+listed = Workflow("listed", input=list[int])
+@listed.compute()
+def first(ctx: Ctx[list[int]]) -> int:
+    return ctx.input[0]
+""",
+    "unknown_attribute_of_an_output": """
+@wf.compute()
+def use(ctx: Ctx[In]) -> int:
+    print(ctx.output(total).nope)  # error: attr-defined
+    return 1
+""",
+    "wrong_return_type": """
+@wf.compute()
+def use(ctx: Ctx[In]) -> str:
+    return ctx.output(total)  # error: return-value
+""",
+    "wrong_route_member": """
+@wf.compute()
+def decide() -> Route[Next]:
+    return Route(route=Other.again)  # error: arg-type
+""",
+    "unknown_input_field": """
+@wf.compute()
+def use(ctx: Ctx[In]) -> int:
+    print(ctx.input.nope)  # error: attr-defined
+    return 1
+""",
+    "case_of_another_enum": """
+wf.route(judge, {Next.enough: total, Other.again: fan})  # error: misc
+""",
+    "route_on_a_node_without_one": """
+wf.route(total, {Next.again: fan})  # error: arg-type
+""",
+    "text_as_target": """
+wf.edge(fan, "judge")  # error: arg-type
+wf.route(judge, {Next.again: "fan", Next.enough: total})  # error: dict-item
+wf.switch(fan, "$.x", {"a": "b"})  # error: dict-item
+wf.on_outcome(fan, ok="judge")  # error: arg-type
+wf.build(start="fan")  # error: arg-type
+""",
+    "context_of_another_input": """
+@wf.compute()  # error: arg-type
+def use(ctx: Ctx[Elsewhere]) -> int:
+    return 1
+
+@wf.shell(effect=manual("x"))  # error: arg-type
+def run(ctx: Ctx[Elsewhere]) -> Command:
+    return Command("true")
+""",
+    "shell_that_returns_no_command": """
+@wf.shell(effect=manual("x"))  # error: arg-type
+def run(ctx: Ctx[In]) -> str:
+    return "true"
+""",
+    "effect_that_is_a_text": """
+@wf.action(effect="x")  # error: arg-type
+def act() -> None: ...
+""",
+    "output_of_something_else": """
+@wf.compute()
+def use(ctx: Ctx[In]) -> int:
+    return len(ctx.output("total"))  # error: arg-type
+""",
+}
+
+REPORTED: Final = re.compile(r"(\w+)\.py:(\d+): error: .*\[([a-z-]+)\]$")
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[tuple[int, str]]]:
+    """Run mypy once; return (line, code) of its errors by snippet."""
+    folder = tmp_path_factory.mktemp("snippets")
+    for name, text in SNIPPETS.items():
+        (folder / f"{name}.py").write_text(HEAD + text)
+    settings = folder / "mypy.ini"
+    settings.write_text(f"[mypy]\nstrict = True\nmypy_path = {ROOT}\nfollow_imports = silent\n")
+    cache = ROOT / ".mypy_cache" / "snippets"
+    arguments = ["--config-file", str(settings), "--cache-dir", str(cache), "--no-pretty"]
+    output, complaints, _ = api.run([*arguments, "--no-error-summary", str(folder)])
+    assert not complaints
+    found: dict[str, set[tuple[int, str]]] = {name: set() for name in SNIPPETS}
+    for line in output.splitlines():
+        match = REPORTED.search(line)
+        if match is not None:
+            found[match[1]].add((int(match[2]), match[3]))
+    return found
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_mypy_reports_exactly_the_marked_lines(
+    name: str, reported: dict[str, set[tuple[int, str]]]
+) -> None:
+    lines = enumerate((HEAD + SNIPPETS[name]).splitlines(), start=1)
+    marked = {
+        (number, line.partition("# error: ")[2]) for number, line in lines if "# error:" in line
+    }
+    assert reported[name] == marked
