@@ -1,0 +1,127 @@
+"""Group commit without I/O policy: many commands, a savepoint each, one transaction.
+
+What it guarantees:
+
+- a refused command undoes itself alone; its neighbours commit;
+- no command runs before the epoch fence has held, and all of a batch share one `now`;
+- an error that made SQLite throw the whole transaction away (`OR ROLLBACK`, a failed write, an
+  interrupt) is reported as `TransactionDied`, so that the caller runs the innocent ones again;
+- nothing is answered from here: what a batch did counts only after `commit` returned.
+
+The actor that owns the writer decides when to begin, how much to take and where COMMIT runs.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from pi_workflows.protocol.states import ResourceType
+from store import viewer_rows
+from store.database import Writer
+from store.errors import StoreError
+from store.host import HostClaim, check_fence
+from store.transaction import Change, IdSource, Transaction
+
+ResultT = TypeVar("ResultT")
+Command = Callable[[Transaction], ResultT]
+
+
+class TransactionDied(StoreError):  # noqa: N818 - it says what happened to the neighbours
+    """A command took the whole transaction with it; `cause` is what it raised."""
+
+    code = "TRANSACTION_DIED"
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__("the transaction was rolled back by SQLite")
+        self.cause = cause
+
+
+class Batch:
+    """One transaction at a time on the writing connection."""
+
+    def __init__(self, writer: Writer, ids: IdSource, wall_ms: Callable[[], int]) -> None:
+        """`wall_ms` is read once per batch, after the write lock is held."""
+        self._writer: Final = writer
+        self._ids: Final = ids
+        self._wall_ms: Final = wall_ms
+        self._now = 0
+        self._changes: set[Change] = set()
+        self.claim: HostClaim | None = None
+
+    def begin(self) -> None:
+        """Take the write lock, hold the fence, read the clock.
+
+        Raises:
+            StateBusyError: another connection holds the lock; nothing was begun.
+            EpochLost: another server has taken over; nothing was begun.
+            StateIncompatibleError, StoreDown: as `Writer.begin_immediate`.
+        """
+        self._writer.begin_immediate()
+        self._changes = set()
+        if self.claim is not None:
+            try:
+                check_fence(self._writer.connection, self.claim)
+            except BaseException:
+                self._writer.rollback()
+                raise
+        self._now = self._wall_ms()
+
+    def execute(self, command: Command[ResultT]) -> ResultT:
+        """Run one command in its own savepoint.
+
+        Raises:
+            TransactionDied: the transaction is gone, with everything the batch did before.
+            BaseException: whatever the command raised; it alone was undone.
+        """
+        writer = self._writer
+        tx = Transaction(writer.connection, self._now, writer, self._ids)
+        writer.savepoint()
+        try:
+            writer.in_command = True
+            try:
+                result = command(tx)
+                _advance_views(tx)
+            finally:
+                writer.in_command = False
+            writer.release()
+        except BaseException as error:
+            if not writer.in_transaction:
+                raise TransactionDied(error) from error
+            writer.rollback_to()
+            raise
+        self._changes |= tx.changes
+        return result
+
+    def commit(self) -> frozenset[Change]:
+        """Make the batch durable; return what changed. Runs in the commit thread.
+
+        Raises:
+            OutcomeUnknown: the batch may or may not survive; the writer is finished.
+        """
+        self._writer.commit()
+        return frozenset(self._changes)
+
+    def abandon(self) -> None:
+        """Undo the batch, if there is anything left to undo."""
+        self._writer.rollback()
+
+
+def run_alone(batch: Batch, command: Command[ResultT]) -> ResultT:
+    """Run one command in a transaction of its own, on this thread: for start-up and for tests.
+
+    Raises:
+        BaseException: whatever the command raised; nothing was written.
+    """
+    batch.begin()
+    try:
+        result = batch.execute(command)
+    except BaseException:
+        batch.abandon()
+        raise
+    batch.commit()
+    return result
+
+
+def _advance_views(tx: Transaction) -> None:
+    for change in tx.changes:
+        if change.resource_type == ResourceType.RUN:
+            viewer_rows.advance(tx, change.aggregate_key)

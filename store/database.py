@@ -1,0 +1,206 @@
+"""The two doors to the open file: one writer with transaction control, and readers without any.
+
+SQLite asks an authorizer whenever a statement is *prepared*. While a command runs, it refuses
+everything that would reach beyond the command's savepoint: a COMMIT there would commit the
+command's neighbours. A cached statement is prepared already and would slip through, so the
+control statements here are never cached.
+"""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import apsw
+
+from store.errors import OutcomeUnknown, StateBusyError, StateIncompatibleError, StoreDown
+from store.schema import verify_schema_meta
+
+_CONTROL: Final = frozenset(
+    {
+        apsw.SQLITE_TRANSACTION,
+        apsw.SQLITE_SAVEPOINT,
+        apsw.SQLITE_ATTACH,
+        apsw.SQLITE_DETACH,
+        apsw.SQLITE_PRAGMA,
+    }
+)
+_READING: Final = frozenset(
+    {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
+)
+READER_PRAGMAS: Final = frozenset(
+    {
+        "application_id",
+        "foreign_key_check",
+        "freelist_count",
+        "integrity_check",
+        "page_count",
+        "page_size",
+        "quick_check",
+        "schema_version",
+        "user_version",
+    }
+)
+"""What a reader may ask of the file itself; each only reads when it has no argument."""
+
+
+class Writer:
+    """The writing connection of the process.
+
+    Attributes:
+        connection: for commands; only between `begin_immediate` and `commit`.
+        in_command: set while a command runs; then transaction control, ATTACH and PRAGMA are
+            refused (`apsw.AuthError`).
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """Take over an open, configured and verified connection."""
+        self.connection = connection
+        self.in_command = False
+        self._closed = False
+        self._schema_version = self._read_schema_version()
+        connection.authorizer = self._authorize
+
+    @property
+    def closed(self) -> bool:
+        """True once `close` was called."""
+        return self._closed
+
+    @property
+    def in_transaction(self) -> bool:
+        """False also after SQLite has thrown a transaction away by itself."""
+        return self.connection.in_transaction
+
+    def begin_immediate(self) -> None:
+        """Take the write lock and check that the schema is still the one that was verified.
+
+        Raises:
+            StateBusyError: another connection has the lock; try again later.
+            StateIncompatibleError: someone changed the schema; nothing was begun.
+            StoreDown: the file cannot be read.
+        """
+        try:
+            self._control("BEGIN IMMEDIATE")
+        except apsw.BusyError as error:
+            raise StateBusyError from error
+        except apsw.Error as error:
+            raise StoreDown from error
+        try:
+            self._verify_unchanged()
+        except BaseException:
+            self.rollback()
+            raise
+
+    def savepoint(self) -> None:
+        """Open the savepoint of one command."""
+        self._control("SAVEPOINT command")
+
+    def release(self) -> None:
+        """Keep what the command did, as part of the transaction."""
+        self._control("RELEASE command")
+
+    def rollback_to(self) -> None:
+        """Undo what the command did and close its savepoint; the transaction goes on."""
+        self._control("ROLLBACK TO command")
+        self._control("RELEASE command")
+
+    def commit(self) -> None:
+        """Make the transaction durable. May run in another thread while nothing else does.
+
+        Raises:
+            OutcomeUnknown: it failed; the transaction may survive a restart or not, and this
+                writer must not be used again.
+        """
+        try:
+            self._control("COMMIT")
+        except Exception as error:
+            raise OutcomeUnknown from error
+
+    def rollback(self) -> None:
+        """Undo the transaction if there still is one."""
+        if self.connection.in_transaction:
+            self._control("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the file. As the last connection it also empties and removes the log."""
+        self._closed = True
+        self.connection.authorizer = None
+        self.connection.close()
+
+    @contextmanager
+    def nested(self) -> Generator[None]:
+        """Run a block of a command in a savepoint of its own; an exception undoes the block."""
+        self.savepoint()
+        try:
+            yield
+        except BaseException:
+            if self.in_transaction:
+                self.rollback_to()
+            raise
+        self.release()
+
+    def _control(self, statement: str) -> None:
+        running, self.in_command = self.in_command, False
+        try:
+            self.connection.execute(statement, can_cache=False)
+        finally:
+            self.in_command = running
+
+    def _verify_unchanged(self) -> None:
+        if self._read_schema_version() != self._schema_version:
+            raise StateIncompatibleError("the schema changed while it was open")
+        verify_schema_meta(self.connection)
+
+    def _read_schema_version(self) -> int:
+        found = self.connection.execute("PRAGMA schema_version", can_cache=False).get
+        assert isinstance(found, int), "SQLite answers with a number"
+        return found
+
+    def _authorize(self, operation: int, *_names: str | None) -> int:
+        if self.in_command and operation in _CONTROL:
+            return apsw.SQLITE_DENY
+        return apsw.SQLITE_OK
+
+
+class Reader:
+    """A connection that can only SELECT.
+
+    Attributes:
+        connection: for queries; one statement is one consistent view, `snapshot` spans several.
+    """
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        """Take over an open, configured and verified read-only connection."""
+        self.connection = connection
+        self._in_control = False
+        connection.authorizer = self._authorize
+
+    @contextmanager
+    def snapshot(self) -> Generator[apsw.Connection]:
+        """Let several queries see the same state. Keep it short: it holds up checkpoints."""
+        self._control("BEGIN")
+        try:
+            yield self.connection
+        finally:
+            if self.connection.in_transaction:
+                self._control("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the connection; the log stays as it is."""
+        self.connection.authorizer = None
+        self.connection.close()
+
+    def _control(self, statement: str) -> None:
+        self._in_control = True
+        try:
+            self.connection.execute(statement, can_cache=False)
+        finally:
+            self._in_control = False
+
+    def _authorize(self, operation: int, first: str | None, *rest: str | None) -> int:
+        if operation in _READING:
+            return apsw.SQLITE_OK
+        if operation == apsw.SQLITE_TRANSACTION and self._in_control:
+            return apsw.SQLITE_OK
+        if operation == apsw.SQLITE_PRAGMA and first in READER_PRAGMAS and rest[0] is None:
+            return apsw.SQLITE_OK
+        return apsw.SQLITE_DENY

@@ -1,0 +1,135 @@
+"""The one word a person sees for a run, why nothing happens, and what may be asked of it.
+
+Pure: everything follows from the facts of one reading. Controls are hints; whoever handles a
+command checks again.
+"""
+
+from typing import Final
+
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.states import (
+    TERMINAL_RUN_STATUSES,
+    DisplayStatus,
+    ParkReason,
+    QueueStatus,
+    RunStatus,
+)
+from pi_workflows.protocol.timestamps import rfc3339
+from store.run_summaries import SummaryRow
+
+ENDED_STATUSES: Final = frozenset(DisplayStatus(status) for status in TERMINAL_RUN_STATUSES)
+"""What is shown of a run that nothing moves any more."""
+
+_CONTROLS: Final[dict[DisplayStatus, tuple[str, ...]]] = {
+    DisplayStatus.RUNNING: ("pause", "cancel"),
+    DisplayStatus.WAITING: ("pause", "cancel"),
+    DisplayStatus.PAUSED: ("resume", "cancel"),
+    DisplayStatus.QUEUED: ("cancel",),
+    DisplayStatus.AMBIGUOUS: ("cancel",),
+}
+
+_REQUEST_CONTROLS: Final = {
+    "checkpoint": ("answer",),
+    "decision": ("human-answer",),
+    "agent": ("update", "submit"),
+}
+
+_BLOCKED: Final = {
+    ParkReason.SOURCE_CHANGED: (
+        "the workflow's source is no longer the one this run was started with; "
+        "cancel it (pi-workflows cancel {run_id}) and start it anew"
+    ),
+    ParkReason.NO_PROGRESS: (
+        "its runner died three times in a row without finishing a step; look at the last one "
+        "(pi-workflows show {run_id}), then cancel it (pi-workflows cancel {run_id})"
+    ),
+}
+
+_AMBIGUOUS: Final = (
+    "nobody knows whether an action on the outside world happened, and it is not tried again by "
+    "itself; look there, then cancel the run (pi-workflows cancel {run_id})"
+)
+_PAUSED: Final = "it was paused and goes on when it is resumed"
+_REQUESTED: Final = "it needs an answer to a pending {kind} request"
+
+
+def display_status(run: SummaryRow, now: int) -> DisplayStatus:
+    """Return the display status; the first match wins (README 1).
+
+    A terminal label beats an ambiguous effect, which beats a pause, which beats life.
+
+    Args:
+        now: UTC epoch ms; an owner whose claim has ended by then is no owner.
+    """
+    if run.finished_at is not None:
+        return DisplayStatus(run.status)
+    if run.ambiguous:
+        return DisplayStatus.AMBIGUOUS
+    if run.paused:
+        return DisplayStatus.PAUSED
+    if _is_served(run, now) or run.open_turn:
+        return DisplayStatus.RUNNING
+    if run.request_kind is not None or run.status is RunStatus.WAITING:
+        return DisplayStatus.WAITING
+    return DisplayStatus.QUEUED
+
+
+def display(run: SummaryRow, now: int) -> JsonObject:
+    """Return `{status, reason?, retryAt?, controls}`.
+
+    `reason` is there exactly when the run needs somebody and says what blocks and what to do
+    next; `retryAt` when the scheduler is holding the run back after a death.
+    """
+    status = display_status(run, now)
+    shown: JsonObject = {"status": status.value}
+    reason = _reason(run, status)
+    if reason is not None:
+        shown["reason"] = reason
+    elif _is_held_back(run, status, now):
+        assert run.available_at is not None
+        shown["retryAt"] = rfc3339(run.available_at)
+    listed: list[JsonValue] = [*_controls(run, status)]
+    shown["controls"] = listed
+    return shown
+
+
+def _is_served(run: SummaryRow, now: int) -> bool:
+    """True while an owner is current and its runner is being launched or works."""
+    claimed = run.claimed_until is not None and run.claimed_until > now
+    return claimed and run.queue_status not in {QueueStatus.QUEUED, QueueStatus.PARKED}
+
+
+def _is_held_back(run: SummaryRow, status: DisplayStatus, now: int) -> bool:
+    return (
+        status is DisplayStatus.QUEUED
+        and run.queue_status is QueueStatus.PARKED
+        and run.available_at is not None
+        and run.available_at > now
+    )
+
+
+def _reason(run: SummaryRow, status: DisplayStatus) -> str | None:
+    match status:
+        case DisplayStatus.AMBIGUOUS:
+            return _AMBIGUOUS.format(run_id=run.run_id)
+        case DisplayStatus.PAUSED:
+            return _PAUSED
+        case DisplayStatus.WAITING if run.request_kind is not None:
+            return _REQUESTED.format(kind=run.request_kind)
+        case DisplayStatus.QUEUED if run.error_code in _BLOCKED:
+            return _BLOCKED[ParkReason(run.error_code)].format(run_id=run.run_id)
+        case _:
+            return None
+
+
+def _controls(run: SummaryRow, status: DisplayStatus) -> list[str]:
+    controls = [*_CONTROLS.get(status, ())]
+    if status in ENDED_STATUSES and run.open_turn:
+        controls.append("cancel")
+    if status is DisplayStatus.QUEUED and run.queue_status is QueueStatus.PARKED:
+        controls.append("resume")
+    if status in {DisplayStatus.RUNNING, DisplayStatus.WAITING} and run.request_kind is not None:
+        controls.extend(_REQUEST_CONTROLS.get(run.request_kind, ()))
+    if run.ambiguous:
+        controls.append("review")
+    return controls

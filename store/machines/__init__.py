@@ -1,0 +1,1 @@
+"""State machines as tables: `(state, move) -> state`, pure, one file per machine."""

@@ -1,0 +1,201 @@
+"""Opening the database: proven to be ours before anything is changed, then configured."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from store.database import Reader, Writer
+from store.errors import (
+    SqliteVersionError,
+    StateIncompatibleError,
+    StateMissingError,
+    StorageFault,
+)
+from store.files import Files, OsFiles
+from store.rows import translated
+from store.schema import verify_schema
+from store.state_dir import canonical_state_path, check_state_file
+from store.wal import settle_wal, wal_path
+
+SQLITE_NEEDED: Final = 3_051_003
+"""Releases before 3.51.3 can corrupt a WAL database when a checkpoint resets the log."""
+
+MAINTENANCE_BUSY_MS: Final = 5_000
+"""How long a maintenance connection waits for a lock; the live writer and readers never wait."""
+
+_STATEMENT_CACHE: Final = 512  # More than the number of distinct statements of the store.
+
+_WRITER_PRAGMAS: Final = (
+    "PRAGMA synchronous = FULL",
+    "PRAGMA wal_autocheckpoint = 0",
+    "PRAGMA journal_size_limit = 67108864",  # Bytes of the log that outlive a checkpoint.
+    # On macOS a plain fsync stops at the drive's cache; elsewhere these do nothing.
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
+)
+
+
+def require_sqlite(version: int = 0) -> None:
+    """Refuse a SQLite that can damage the file.
+
+    Args:
+        version: as `apsw.SQLITE_VERSION_NUMBER`; 0 means the one in use.
+
+    Raises:
+        SqliteVersionError: it is older than 3.51.3.
+    """
+    version = version or apsw.SQLITE_VERSION_NUMBER
+    if version < SQLITE_NEEDED:
+        raise SqliteVersionError(_dotted(version), _dotted(SQLITE_NEEDED))
+
+
+def verify_state_file(path: Path) -> None:
+    """Prove that a file nobody has open is a database of exactly this schema.
+
+    Changes no byte and leaves no `-wal` or `-shm` behind. With an empty log the file is read as
+    immutable. With a filled one the log has to be read too: by an exclusive connection, whose
+    index of the log lives in memory and which neither checkpoints nor removes it on closing.
+
+    Raises:
+        StateMissingError: nothing is there.
+        StatePathError: it is a symlink, no regular file, or another user's.
+        StateIncompatibleError: it is anything but our database.
+        StateBusyError: the log is filled and another process has the file open.
+    """
+    require_sqlite()
+    path = canonical_state_path(path)
+    if check_state_file(path).st_size == 0:
+        # Never opened: SQLite would throw the log of an empty file away.
+        raise StateIncompatibleError("empty file")
+    if OsFiles().size(wal_path(path)):
+        connection = _open(path, apsw.SQLITE_OPEN_READWRITE)
+    else:
+        connection = _open_immutable(path)
+    with _closed_on_failure(connection):
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.pragma("locking_mode", "EXCLUSIVE")
+        verify_schema(connection)
+    connection.close()
+
+
+def open_writer(
+    path: Path,
+    *,
+    after_unclean_stop: bool = False,
+    busy_timeout_ms: int = 0,
+    files: Files | None = None,
+) -> Writer:
+    """Open the one writing connection, after proving the file's identity and exact shape.
+
+    Args:
+        path: the database; it exists.
+        after_unclean_stop: settle the log first (`settle_wal`); then no other process may have
+            the database open.
+        busy_timeout_ms: 0 for the live writer, `MAINTENANCE_BUSY_MS` for maintenance.
+        files: file operations of the start rule; None means the real ones.
+
+    Raises:
+        StateMissingError, StatePathError, StateIncompatibleError, StateBusyError: as
+            `verify_state_file`; nothing was changed.
+        StorageFault: the disk is full or failing.
+        SqliteVersionError: this SQLite must not write.
+    """
+    verify_state_file(path)
+    path = canonical_state_path(path)
+    if after_unclean_stop:
+        settle_wal(path, files or OsFiles())
+    connection = _open(path, apsw.SQLITE_OPEN_READWRITE)
+    with _closed_on_failure(connection):
+        _harden(connection, busy_timeout_ms)
+        if connection.pragma("journal_mode", "WAL") != "wal":
+            raise StorageFault("this file system has no shared memory for WAL mode")
+        for pragma in _WRITER_PRAGMAS:
+            connection.execute(pragma)
+        verify_schema(connection)
+        return Writer(connection)
+
+
+def open_reader(path: Path, *, busy_timeout_ms: int = 0) -> Reader:
+    """Open a connection that cannot write, checkpoint, attach or create anything.
+
+    Args:
+        path: the live database or a backup.
+        busy_timeout_ms: 0 for readers inside the server, `MAINTENANCE_BUSY_MS` in children.
+
+    Raises:
+        StateMissingError: nothing is there.
+        StatePathError: it is a symlink, no regular file, or another user's.
+        StateIncompatibleError: it is anything but our database.
+        StorageFault: the disk is failing.
+    """
+    require_sqlite()
+    path = canonical_state_path(path)
+    if check_state_file(path).st_size == 0:
+        raise StateIncompatibleError("empty file")
+    connection = _open(path, apsw.SQLITE_OPEN_READONLY)
+    with _closed_on_failure(connection):
+        _harden(connection, busy_timeout_ms)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.pragma("query_only", value=True)
+        verify_schema(connection)
+        return Reader(connection)
+
+
+def _open(path: Path, flags: int) -> apsw.Connection:
+    try:
+        return apsw.Connection(
+            str(path),
+            flags=flags | apsw.SQLITE_OPEN_NOFOLLOW,
+            statementcachesize=_STATEMENT_CACHE,
+        )
+    except apsw.CantOpenError as error:
+        if not path.exists():
+            raise StateMissingError(str(path)) from error
+        raise StorageFault("the database cannot be opened") from error
+
+
+def _open_immutable(path: Path) -> apsw.Connection:
+    uri = f"{path.as_uri()}?immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
+    try:
+        return apsw.Connection(uri, flags=flags)
+    except apsw.CantOpenError as error:
+        raise StorageFault("the database cannot be opened") from error
+
+
+@contextmanager
+def _closed_on_failure(connection: apsw.Connection) -> Generator[None]:
+    """Close the connection if the block fails, and name failures of the world as ours."""
+    try:
+        yield
+    except apsw.Error as error:
+        connection.close()
+        known = translated(error)
+        if known is None:
+            raise
+        raise known from error
+    except BaseException:
+        connection.close()
+        raise
+
+
+def _harden(connection: apsw.Connection, busy_timeout_ms: int) -> None:
+    """Set what every connection has; none of it touches the file."""
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, 0)
+    connection.set_busy_timeout(busy_timeout_ms)
+    connection.pragma("foreign_keys", value=True)
+    connection.pragma("cell_size_check", value=True)
+    connection.pragma("temp_store", "MEMORY")
+    connection.pragma("mmap_size", 0)
+
+
+def _dotted(version: int) -> str:
+    return f"{version // 1_000_000}.{version // 1_000 % 1_000}.{version % 1_000}"

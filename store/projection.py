@@ -1,0 +1,137 @@
+"""`pi-workflows.run-state.v1`: a whole run in one document, built on read and never stored.
+
+The caller holds one snapshot of the database, so that everything in a document is of one moment.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.states import RunStatus
+from pi_workflows.protocol.timestamps import rfc3339
+from pi_workflows.protocol.version import RUN_STATE
+from store import attempts, projection_steps, run_summaries, runs, unresolved_effects
+from store.display import display
+from store.errors import StoreCorrupt
+from store.projection_steps import Step, stored_json, stored_text
+from store.run_summaries import SummaryRow
+from store.transaction import Reading
+
+EFFECTS_MAX: Final = 256
+"""Unresolved effects that one document lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodiesRow:
+    """Input, output and error of a run; media and body are None together."""
+
+    input_media: str
+    input: bytes
+    output_media: str | None
+    output: bytes | None
+    error_media: str | None
+    error: bytes | None
+    parent_run_id: str | None
+
+
+SELECT_BODIES: Final = """
+    SELECT i.media_type AS input_media, i.content AS input,
+           o.media_type AS output_media, o.content AS output,
+           e.media_type AS error_media, e.content AS error, r.parent_run_id
+      FROM runs AS r
+      JOIN blobs AS i ON i.blob_hash = r.input_hash
+      LEFT JOIN blobs AS o ON o.blob_hash = r.final_output_hash
+      LEFT JOIN blobs AS e ON e.blob_hash = r.error_hash
+     WHERE r.run_id = :run_id
+"""
+
+ROW_STATEMENTS: Final = {"SELECT_BODIES": BodiesRow}
+
+
+def run_state(reading: Reading, run_id: str) -> JsonObject:
+    """Return the run as `pi-workflows.run-state.v1`; optional fields are absent, not null.
+
+    Beyond the schema's fields: `display`, each step's `visit`, and `effects`, the effects that
+    are not resolved. A number of queries that does not depend on the number of steps.
+
+    Raises:
+        RunUnknownError: no run has this id.
+        StoreCorrupt: the steps have a gap, or a body has the wrong media type.
+    """
+    run = run_summaries.require(reading, run_id)
+    recorded = projection_steps.steps(reading, run_id)
+    state = _head(reading, run)
+    state.update(_history(recorded))
+    if run.status_detail is not None:
+        state["statusDetail"] = run.status_detail
+    if run.paused:
+        state["paused"] = True
+    state.update(current(reading, run))
+    state.update(_bodies(reading, run))
+    effects: list[JsonValue] = [
+        *unresolved_effects.unresolved(reading, run.resource_id, limit=EFFECTS_MAX)
+    ]
+    state["effects"] = effects
+    state["display"] = display(run, reading.now)
+    return state
+
+
+def current(reading: Reading, run: SummaryRow) -> JsonObject:
+    """Return where a live run stands; empty between nodes and after the end."""
+    attempt = None if run.finished_at is not None else attempts.unfinished(reading, run.run_id)
+    if attempt is None:
+        return {}
+    where: JsonObject = {"currentNode": attempt.node_id, "currentAttemptId": attempt.attempt_id}
+    if attempt.started_at is not None:
+        where["currentNodeStartedAt"] = rfc3339(attempt.started_at)
+    if run.status is RunStatus.WAITING:
+        where["waitingOn"] = attempt.node_id
+    return where
+
+
+def _head(reading: Reading, run: SummaryRow) -> JsonObject:
+    head: JsonObject = {
+        "schema": RUN_STATE,
+        "traceSeq": run.run_revision,
+        "runId": run.run_id,
+        "workflowName": run.workflow_name,
+        "startedAt": rfc3339(run.created_at),
+        "updatedAt": rfc3339(run.updated_at),
+        "status": run.status.value,
+    }
+    if run.title is not None:
+        head["runTitle"] = run.title
+    if run.finished_at is not None:
+        head["finishedAt"] = rfc3339(run.finished_at)
+    for source in runs.sources(reading, run.run_id):
+        if not source.mount_path:
+            head["workflowSource"] = {
+                "kind": source.source_type,
+                "path": source.source_ref,
+                "hash": source.source_revision,
+            }
+    return head
+
+
+def _history(recorded: list[Step]) -> JsonObject:
+    steps: list[JsonValue] = [projection_steps.projected(step) for step in recorded]
+    return {
+        "steps": steps,
+        "outputs": projection_steps.outputs(recorded),
+        "results": projection_steps.results(recorded),
+    }
+
+
+def _bodies(reading: Reading, run: SummaryRow) -> JsonObject:
+    row = reading.one(BodiesRow, SELECT_BODIES, {"run_id": run.run_id})
+    if row is None:
+        raise StoreCorrupt("the input of a run is missing")
+    bodies: JsonObject = {"input": stored_json(row.input_media, row.input)}
+    if row.output is not None:
+        bodies["finalOutput"] = stored_json(row.output_media, row.output)
+    error = stored_text(row.error_media, row.error)
+    if error is not None:
+        bodies["error"] = error
+    if row.parent_run_id is not None:
+        bodies["parentRunId"] = row.parent_run_id
+    return bodies

@@ -1,0 +1,153 @@
+"""What a runner may propose, ready for the transaction: parsed, hashed, serialised before it."""
+
+from dataclasses import dataclass
+
+from pi_workflows.protocol.canonical import JsonValue
+from pi_workflows.protocol.definition import DefinitionSnapshot
+from pi_workflows.protocol.ids import EffectId, RunId, WorkerEpoch
+from pi_workflows.protocol.states import EffectAttemptOutcome, RunStatus, StepOutcome
+from store.blobs import Blob
+
+
+@dataclass(frozen=True, slots=True)
+class StartAttempt:
+    """Begin a try of a node.
+
+    Attributes:
+        started_at: UTC epoch ms, the runner's clock.
+        status_detail: what the run says of itself meanwhile; None says nothing.
+    """
+
+    attempt_id: str
+    node_id: str
+    node_type: str
+    visit: int
+    started_at: int
+    status_detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetDeadline:
+    """Give the running try its budget in ms; 0 is unlimited."""
+
+    attempt_id: str
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinishAttempt:
+    """End the running try and record it as a step.
+
+    Attributes:
+        output: None unless the outcome is ok.
+        output_value: the parsed output, for routing.
+        error_text: None when the outcome is ok.
+    """
+
+    attempt_id: str
+    node_id: str
+    outcome: StepOutcome
+    output: Blob | None
+    output_value: JsonValue
+    error: Blob | None
+    error_text: str | None
+    receipt: Blob | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveEffect:
+    """Take the running try's effect before acting on the outside world.
+
+    Attributes:
+        payload: request and recovery kind.
+    """
+
+    attempt_id: str
+    node_id: str
+    visit: int
+    effect_type: str
+    recovery: str
+    payload: Blob
+
+
+@dataclass(frozen=True, slots=True)
+class SettleEffect:
+    """Say how the current attempt of an effect ended."""
+
+    effect_id: EffectId
+    attempt_number: int
+    outcome: EffectAttemptOutcome
+    result: Blob | None
+    error: Blob | None
+
+
+@dataclass(frozen=True, slots=True)
+class FinishRun:
+    """End the run.
+
+    Attributes:
+        final_output: None when the runner relies on the last recorded output.
+        error: None exactly when the run completed.
+    """
+
+    status: RunStatus
+    final_output: Blob | None
+    error: Blob | None
+
+
+Transition = StartAttempt | SetDeadline | FinishAttempt | ReserveEffect | SettleEffect | FinishRun
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One runner message: an ordered list that commits as a whole or not at all.
+
+    Attributes:
+        fingerprint: SHA-256 of the message's frame; equal repeats adopt.
+        definition: the graph pinned by the run's digest.
+        owner_id: the server that owns the run, recorded with effect attempts.
+    """
+
+    run_id: RunId
+    worker_epoch: WorkerEpoch
+    message_id: str
+    fingerprint: bytes
+    transitions: tuple[Transition, ...]
+    definition: DefinitionSnapshot
+    owner_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """Answer to a reserved effect.
+
+    Attributes:
+        attempt_number: 0 when the effect is applied already and the callback must not run.
+        result: saved result of an applied effect.
+    """
+
+    effect_id: EffectId
+    status: str
+    attempt_number: int
+    result: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Advanced:
+    """Answer to a runner message.
+
+    Attributes:
+        revision: of the run, after the last transition.
+        grants: one entry per transition; None for those that grant nothing.
+        ended: the run is terminal now.
+        parked: the run waits for a person now, its lease is free.
+        progressed: an attempt finished or an effect was settled (README 31).
+        adopted: the answer was stored before; nothing was done again.
+    """
+
+    revision: int
+    grants: tuple[Granted | None, ...]
+    ended: bool
+    parked: bool
+    progressed: bool
+    adopted: bool = False

@@ -1,0 +1,363 @@
+"""Accept a runner's proposals: several transitions, each its own revision and event, one commit.
+
+The runner proposes and never replaces run state. A transition is accepted only if it is the legal
+next thing: the node that routing over the stored graph names, the try that is under way, the
+effect the node declares, the end that the last step implies. One refusal refuses the message.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.definition import (
+    EndRun,
+    GoTo,
+    SnapshotNode,
+    SwitchEdge,
+    result_record,
+    route,
+)
+from pi_workflows.protocol.ids import RunId, effect_id, run_resource_id
+from pi_workflows.protocol.states import (
+    ATTEMPT_OF_OUTCOME,
+    OUTCOME_OF_ATTEMPT,
+    AttemptStatus,
+    EffectAttemptOutcome,
+    EffectStatus,
+    RunStatus,
+    StepOutcome,
+)
+from store import attempts, blobs, effects, runs
+from store.attempts import AttemptRow
+from store.authority import Operation, Permit, revise
+from store.effects import Settlement
+from store.errors import ProposalRefused
+from store.machines.effect import EffectMove
+from store.proposals import (
+    Advanced,
+    FinishAttempt,
+    FinishRun,
+    Granted,
+    Message,
+    ReserveEffect,
+    SetDeadline,
+    SettleEffect,
+    StartAttempt,
+    Transition,
+)
+from store.resources import Recorder, node_event
+from store.run_ending import RunEnd, end_run
+from store.run_parking import park_ambiguous
+from store.runs import RunRow
+from store.transaction import Transaction
+
+_SETTLEMENTS: Final = {
+    EffectAttemptOutcome.APPLIED: (EffectMove.APPLY, "effect.applied"),
+    EffectAttemptOutcome.REJECTED: (EffectMove.REJECT, "effect.rejected"),
+    EffectAttemptOutcome.AMBIGUOUS: (EffectMove.LOSE_SIGHT, "effect.ambiguous"),
+}
+
+MAX_STEPS_ERROR: Final = "MAX_STEPS"
+
+
+@dataclass(slots=True)
+class _LastStep:
+    """The newest step, as routing needs it; the output is read only when a switch asks."""
+
+    index: int
+    node_id: str
+    outcome: StepOutcome
+    output_hash: bytes | None
+    error_text: str | None
+    output_value: JsonValue
+    output_known: bool
+
+
+def advance(tx: Transaction, permit: Permit, message: Message) -> Advanced:
+    """Apply all transitions of a message, in order, or none.
+
+    Raises:
+        ClaimLostError: the sender's generation no longer owns the run.
+        StaleResourceError: the run is not at the revision the sender has seen.
+        ProposalRefused: a transition is not the legal next thing.
+        IllegalTransitionError: a state machine has no such move.
+        EffectConflictError: the effect's key was used for another request.
+    """
+    run = runs.require(tx, message.run_id)
+    with revise(tx, permit, run_resource_id(run.run_id), Operation.ADVANCE_RUN) as recorder:
+        work = _Advance(tx, recorder, run, message)
+        grants = tuple(work.apply(transition) for transition in message.transitions)
+        if work.settled_only:
+            runs.touch(tx, run.run_id, detail=work.status_detail)
+    return Advanced(recorder.revision, grants, work.ended, work.parked, work.progressed)
+
+
+class _Advance:
+    """The run as it stands between two transitions of one message."""
+
+    def __init__(self, tx: Transaction, recorder: Recorder, run: RunRow, message: Message) -> None:
+        if run.status is not RunStatus.RUNNING or run.paused:
+            raise ProposalRefused(f"the run is {'paused' if run.paused else run.status}")
+        self._tx = tx
+        self._recorder = recorder
+        self._run = run
+        self._message = message
+        self._attempt = attempts.unfinished(tx, run.run_id)
+        self._last = _load_last(tx, run.run_id)
+        self.status_detail = run.status_detail
+        self.ended = False
+        self.parked = False
+        self.progressed = False
+
+    @property
+    def settled_only(self) -> bool:
+        """True when nothing has touched the run's own row yet."""
+        return not self.ended and not self.parked
+
+    def apply(self, transition: Transition) -> Granted | None:
+        """Apply the next transition; return what it grants.
+
+        What follows an effect that became ambiguous is dropped: the run waits for a person, and
+        the try that the runner thinks finished is not.
+        """
+        if self.parked:
+            return None
+        if self.ended:
+            raise ProposalRefused("nothing may follow the end of the run")
+        match transition:
+            case StartAttempt():
+                self._start(transition)
+            case SetDeadline():
+                self._set_deadline(transition)
+            case FinishAttempt():
+                self._finish(transition)
+            case ReserveEffect():
+                return self._reserve(transition)
+            case SettleEffect():
+                self._settle(transition)
+            case FinishRun():
+                self._finish_run(transition)
+        return None
+
+    def _start(self, start: StartAttempt) -> None:
+        node = self._node(start.node_id)
+        if node.node_type != start.node_type:
+            raise ProposalRefused("the node's type is not the definition's")
+        self._check_next(start.node_id)
+        visit, number = attempts.next_numbers(self._tx, self._run.run_id, start.node_id)
+        if start.visit != visit:
+            raise ProposalRefused(f"this is visit {visit} of the node")
+        if self._attempt is not None:
+            attempts.finish(self._tx, self._attempt, attempts.Finish(AttemptStatus.CANCELLED))
+        payload: JsonObject = {"visit": visit, "attemptNumber": number, "nodeType": node.node_type}
+        self._recorder.record(node_event("node_started", start.node_id, start.attempt_id, payload))
+        self._attempt = AttemptRow(
+            start.attempt_id,
+            self._run.run_id,
+            start.node_id,
+            visit,
+            number,
+            node.node_type,
+            AttemptStatus.RUNNING,
+            None,
+            start.started_at,
+            None,
+        )
+        attempts.insert(self._tx, self._attempt)
+        self.status_detail = start.status_detail
+
+    def _check_next(self, node_id: str) -> None:
+        """Refuse a start that is not the legal next one."""
+        if self._attempt is not None:
+            if self._attempt.status is not AttemptStatus.INTERRUPTED:
+                raise ProposalRefused("another attempt is under way")
+            if self._attempt.node_id != node_id:
+                raise ProposalRefused("the interrupted node has to be repeated first")
+        legal = self._next()
+        if not isinstance(legal, GoTo) or legal.node_id != node_id:
+            raise ProposalRefused("this node is not the next one")
+        if self._step_count() >= self._message.definition.max_steps:
+            raise ProposalRefused("the run has reached its step limit")
+
+    def _set_deadline(self, budget: SetDeadline) -> None:
+        attempt = self._running(budget.attempt_id)
+        self._recorder.record(
+            node_event(
+                "node_deadline_set",
+                attempt.node_id,
+                attempt.attempt_id,
+                {"timeoutMs": budget.timeout_ms or None},
+            )
+        )
+        attempts.set_timeout(self._tx, attempt.attempt_id, budget.timeout_ms)
+
+    def _finish(self, finish: FinishAttempt) -> None:
+        attempt = self._running(finish.attempt_id)
+        if attempt.node_id != finish.node_id:
+            raise ProposalRefused("the attempt belongs to another node")
+        self._check_effect_settled(attempt, finish.outcome)
+        tx = self._tx
+        end = attempts.Finish(
+            ATTEMPT_OF_OUTCOME[finish.outcome],
+            blobs.put_optional(tx, finish.output),
+            blobs.put_optional(tx, finish.error),
+            blobs.put_optional(tx, finish.receipt),
+        )
+        payload: JsonObject = {
+            "outcome": finish.outcome.value,
+            "outputStored": finish.output is not None,
+        }
+        event = "node_finished" if finish.outcome is StepOutcome.OK else "node_failed"
+        self._recorder.record(node_event(event, attempt.node_id, attempt.attempt_id, payload))
+        attempts.finish(tx, attempt, end)
+        index = self._step_count()
+        attempts.append_step(tx, self._run.run_id, index, attempt.attempt_id)
+        self._attempt = None
+        self._last = _LastStep(
+            index,
+            attempt.node_id,
+            finish.outcome,
+            end.output_hash,
+            finish.error_text,
+            finish.output_value,
+            output_known=True,
+        )
+        self.progressed = True
+
+    def _check_effect_settled(self, attempt: AttemptRow, outcome: StepOutcome) -> None:
+        node = self._node(attempt.node_id)
+        if node.effect_type is None:
+            return
+        effect = effects.find(
+            self._tx,
+            effect_id(
+                self._recorder.resource_id,
+                node.effect_type,
+                effects.action_key(
+                    self._run.run_id, node.effect_type, attempt.node_id, attempt.visit
+                ),
+            ),
+        )
+        status = effect.status if effect is not None else None
+        if status in {EffectStatus.APPLYING, EffectStatus.AMBIGUOUS}:
+            raise ProposalRefused("the attempt's effect is not settled")
+        if outcome is StepOutcome.OK and status is not EffectStatus.APPLIED:
+            raise ProposalRefused("the attempt's effect was not applied")
+
+    def _reserve(self, wanted: ReserveEffect) -> Granted:
+        attempt = self._running(wanted.attempt_id)
+        node = self._node(attempt.node_id)
+        if (wanted.node_id, wanted.visit) != (attempt.node_id, attempt.visit):
+            raise ProposalRefused("the effect belongs to another attempt")
+        if (wanted.effect_type, wanted.recovery) != (node.effect_type, node.effect_recovery):
+            raise ProposalRefused("the node declares another effect")
+        key = effects.action_key(
+            self._run.run_id, wanted.effect_type, attempt.node_id, attempt.visit
+        )
+        taken = effects.reserve(
+            self._tx,
+            self._recorder,
+            effects.EffectPlan(wanted.effect_type, key, wanted.payload),
+            self._message.owner_id,
+        )
+        result = (
+            blobs.read_json(self._tx, taken.result_hash) if taken.result_hash is not None else None
+        )
+        return Granted(taken.effect_id, taken.status, taken.attempt_number, result)
+
+    def _settle(self, settle: SettleEffect) -> None:
+        effect = effects.find(self._tx, settle.effect_id)
+        if effect is None or effect.source_resource_id != self._recorder.resource_id:
+            raise ProposalRefused("the effect is not this run's")
+        move, event = _SETTLEMENTS[settle.outcome]
+        end = Settlement(
+            move,
+            settle.outcome,
+            event,
+            blobs.put_optional(self._tx, settle.result),
+            blobs.put_optional(self._tx, settle.error),
+        )
+        effects.settle(self._tx, self._recorder, effect, settle.attempt_number, end)
+        self.progressed = True
+        if settle.outcome is EffectAttemptOutcome.AMBIGUOUS:
+            park_ambiguous(self._tx, self._recorder, self._run, self._attempt)
+            self.parked = True
+
+    def _finish_run(self, finish: FinishRun) -> None:
+        if self._attempt is not None:
+            raise ProposalRefused("an attempt is not finished")
+        self._check_end(finish)
+        last = self._last
+        output_hash = None
+        if finish.status is RunStatus.COMPLETED:
+            assert last is not None
+            output_hash = last.output_hash
+            if finish.final_output is not None and finish.final_output.blob_hash != output_hash:
+                raise ProposalRefused("the final output is not the last accepted output")
+        error_hash = blobs.put_optional(self._tx, finish.error)
+        end_run(
+            self._tx,
+            self._recorder,
+            runs.require(self._tx, self._run.run_id),
+            RunEnd(finish.status, output_hash, error_hash),
+        )
+        self.ended = True
+
+    def _check_end(self, finish: FinishRun) -> None:
+        """Refuse an end that the last step does not imply."""
+        legal = self._next()
+        if isinstance(legal, EndRun):
+            if legal.status is not finish.status:
+                raise ProposalRefused(f"the last step ends the run as {legal.status}")
+            return
+        at_limit = self._step_count() >= self._message.definition.max_steps
+        if not at_limit or finish.status is not RunStatus.FAILED:
+            raise ProposalRefused("the graph goes on from the last step")
+
+    def _next(self) -> GoTo | EndRun:
+        """What the graph says follows the last step."""
+        last = self._last
+        definition = self._message.definition
+        if last is None:
+            return GoTo(definition.start_at)
+        edge = definition.edges.get(last.node_id)
+        if isinstance(edge, SwitchEdge) and not last.output_known:
+            if last.output_hash is not None:
+                last.output_value = blobs.read_json(self._tx, last.output_hash)
+            last.output_known = True
+        result = result_record(last.outcome, last.output_value, last.error_text)
+        return route(edge, last.outcome, last.output_value, result)
+
+    def _node(self, node_id: str) -> SnapshotNode:
+        node = self._message.definition.nodes.get(node_id)
+        if node is None:
+            raise ProposalRefused("the definition has no such node")
+        return node
+
+    def _running(self, attempt_id: str) -> AttemptRow:
+        attempt = self._attempt
+        if (
+            attempt is None
+            or attempt.attempt_id != attempt_id
+            or attempt.status is not AttemptStatus.RUNNING
+        ):
+            raise ProposalRefused("this attempt is not under way")
+        return attempt
+
+    def _step_count(self) -> int:
+        return 0 if self._last is None else self._last.index + 1
+
+
+def _load_last(tx: Transaction, run_id: RunId) -> _LastStep | None:
+    row = attempts.last_step(tx, run_id)
+    if row is None:
+        return None
+    return _LastStep(
+        row.step_index,
+        row.node_id,
+        OUTCOME_OF_ATTEMPT[AttemptStatus(row.status)],
+        row.output_hash,
+        blobs.read_text(tx, row.error_hash) if row.error_hash is not None else None,
+        None,
+        output_known=False,
+    )

@@ -1,0 +1,127 @@
+"""Reserve a run: definition, sources, binding, run and queue row in one commit."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pi_workflows.protocol.ids import RunId, derived_id, run_resource_id
+from pi_workflows.protocol.states import ExecutionMode, ResourceType
+from store import blobs, definitions, resources, run_queue, runs
+from store.authority import Operation, Permit, revise
+from store.errors import RunExistsError
+from store.resources import run_event
+from store.runs import RunRow
+from store.transaction import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class NewRun:
+    """Everything a run is made of, resolved, validated and hashed before the transaction.
+
+    Attributes:
+        workflow_ref: how the caller named the workflow (a name or a path).
+        project_path: canonical absolute path; also the cwd of the run's children.
+        source_path: absolute path of the root source file.
+        source_hash: SHA-256 of that file, 64 hex digits.
+        origin_session_id: None exactly when the run is headless.
+    """
+
+    run_id: RunId
+    workflow_name: str
+    workflow_ref: str
+    project_path: str
+    source_path: str
+    source_hash: str
+    snapshot: blobs.Blob
+    run_input: blobs.Blob
+    launch_options: blobs.Blob
+    title: str | None
+    origin_session_id: str | None
+
+    @property
+    def mode(self) -> ExecutionMode:
+        """Whether the run belongs to a conversation."""
+        if self.origin_session_id is None:
+            return ExecutionMode.HEADLESS
+        return ExecutionMode.INTERACTIVE
+
+
+INSERT_PROJECT: Final = """
+    INSERT OR IGNORE INTO projects (project_id, canonical_path, created_at)
+    VALUES (:project_id, :canonical_path, :now)
+"""
+
+INSERT_RUN: Final = """
+    INSERT INTO runs (run_id, resource_id, project_id, root_run_id, restart_number,
+                      definition_digest, workflow_ref, launch_options_hash, title, status, paused,
+                      input_hash, created_at, updated_at)
+    VALUES (:run_id, :resource_id, :project_id, :run_id, 0,
+            :definition_digest, :workflow_ref, :launch_options_hash, :title, 'queued', 0,
+            :input_hash, :now, :now)
+"""
+
+INSERT_SOURCE: Final = """
+    INSERT INTO run_sources (run_id, mount_path, source_type, source_ref, source_revision)
+    VALUES (:run_id, '', 'file', :source_path, :source_hash)
+"""
+
+INSERT_BINDING: Final = """
+    INSERT INTO run_bindings (run_id, origin_session_id, execution_mode, created_at)
+    VALUES (:run_id, :origin_session_id, :execution_mode, :now)
+"""
+
+
+def create_run(tx: Transaction, permit: Permit, new: NewRun) -> RunRow:
+    """Reserve the run as `queued`; it has its final id and is due at once.
+
+    Raises:
+        AuthorityError: this actor may not start runs.
+        RunExistsError: the id is taken.
+    """
+    if runs.find(tx, new.run_id) is not None:
+        raise RunExistsError
+    resource = run_resource_id(new.run_id)
+    resources.create(tx, ResourceType.RUN, new.run_id)
+    with revise(tx, permit, resource, Operation.CREATE_RUN) as recorder:
+        _insert(tx, new)
+        run_queue.insert(tx, new.run_id, origin_session_id=new.origin_session_id)
+        recorder.record(run_event("run_created", {"inputStored": True}))
+    return runs.require(tx, new.run_id)
+
+
+def _insert(tx: Transaction, new: NewRun) -> None:
+    project_id = derived_id("project", new.project_path)
+    tx.execute(
+        INSERT_PROJECT,
+        {"project_id": project_id, "canonical_path": new.project_path, "now": tx.now},
+    )
+    tx.execute(
+        INSERT_RUN,
+        {
+            "run_id": new.run_id,
+            "resource_id": run_resource_id(new.run_id),
+            "project_id": project_id,
+            "definition_digest": definitions.ensure(tx, new.workflow_name, new.snapshot),
+            "workflow_ref": new.workflow_ref,
+            "launch_options_hash": blobs.put(tx, new.launch_options),
+            "title": new.title,
+            "input_hash": blobs.put(tx, new.run_input),
+            "now": tx.now,
+        },
+    )
+    tx.execute(
+        INSERT_SOURCE,
+        {
+            "run_id": new.run_id,
+            "source_path": new.source_path,
+            "source_hash": new.source_hash,
+        },
+    )
+    tx.execute(
+        INSERT_BINDING,
+        {
+            "run_id": new.run_id,
+            "origin_session_id": new.origin_session_id,
+            "execution_mode": new.mode,
+            "now": tx.now,
+        },
+    )

@@ -1,0 +1,119 @@
+"""Answer each runner message once: a repeat gets the stored answer, nothing happens again."""
+
+from dataclasses import dataclass
+from typing import Final, cast
+
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.states import WorkerMessageOutcome
+from store import blobs, workers
+from store.authority import Permit, holding
+from store.errors import ClaimLostError, Rejected
+from store.proposals import Advanced, Granted, Message
+from store.run_advance import advance
+from store.transaction import Transaction
+from store.workers import AnsweredRow, Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the runner is told, and what its owner has to know.
+
+    Attributes:
+        revision: of the run after the message, or as it stands when refused.
+        advanced: None when the message was refused or adopted.
+        error: None unless refused.
+    """
+
+    outcome: WorkerMessageOutcome
+    revision: int
+    result: JsonObject
+    advanced: Advanced | None = None
+    error: str | None = None
+
+
+_NOTHING: Final[JsonObject] = {}
+
+
+def advance_once(tx: Transaction, permit: Permit, message: Message) -> Answered:
+    """Apply a `run.advance`, or repeat the answer given before.
+
+    A refusal undoes the message alone and is stored, so that its repeat is refused alike.
+
+    Raises:
+        ClaimLostError: the sender's generation no longer owns the run; nothing was written.
+    """
+    known = workers.answered(tx, message.worker_epoch, message.message_id)
+    if known is not None:
+        return _repeat(tx, message, known)
+    try:
+        with tx.nested():
+            advanced = advance(tx, permit, message)
+    except ClaimLostError:
+        raise
+    except Rejected as refused:
+        return _refuse(tx, permit, message, str(refused))
+    result = _result(advanced)
+    workers.store_answer(
+        tx,
+        message.worker_epoch,
+        message.message_id,
+        message.fingerprint,
+        Answer(
+            WorkerMessageOutcome.ACCEPTED,
+            advanced.revision,
+            blobs.put_json(tx, result) if any(advanced.grants) else None,
+        ),
+    )
+    return Answered(WorkerMessageOutcome.ACCEPTED, advanced.revision, result, advanced)
+
+
+def _refuse(tx: Transaction, permit: Permit, message: Message, error: str) -> Answered:
+    assert permit.claim is not None
+    revision = holding(tx, permit.claim.resource_id).revision
+    workers.store_answer(
+        tx,
+        message.worker_epoch,
+        message.message_id,
+        message.fingerprint,
+        Answer(
+            WorkerMessageOutcome.REJECTED,
+            None,
+            error_hash=blobs.put(tx, blobs.Blob.of_text(error)),
+        ),
+    )
+    return Answered(WorkerMessageOutcome.REJECTED, revision, _NOTHING, error=error)
+
+
+def _repeat(tx: Transaction, message: Message, known: AnsweredRow) -> Answered:
+    if known.request_fingerprint != message.fingerprint:
+        return Answered(
+            WorkerMessageOutcome.REJECTED,
+            known.accepted_revision or 0,
+            _NOTHING,
+            error="this message id was used for another message",
+        )
+    if known.error_hash is not None:
+        error = blobs.read_text(tx, known.error_hash)
+        return Answered(WorkerMessageOutcome.REJECTED, 0, _NOTHING, error=error)
+    result = (
+        cast("JsonObject", blobs.read_json(tx, known.result_hash))
+        if known.result_hash is not None
+        else {"transitions": [{} for _ in message.transitions]}
+    )
+    return Answered(WorkerMessageOutcome.ADOPTED, known.accepted_revision or 0, result)
+
+
+def _result(advanced: Advanced) -> JsonObject:
+    grants: list[JsonValue] = [_grant(granted) for granted in advanced.grants]
+    return {"transitions": grants}
+
+
+def _grant(granted: Granted | None) -> JsonObject:
+    if granted is None:
+        return {}
+    answer: JsonObject = {"effectId": granted.effect_id, "status": str(granted.status)}
+    if granted.attempt_number:
+        answer["attemptNumber"] = granted.attempt_number
+    else:
+        answer["result"] = granted.result
+    return answer

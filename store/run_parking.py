@@ -1,0 +1,162 @@
+"""Give a run up without ending it: after a death, a handoff, a changed source, an unknown effect."""
+
+import enum
+from typing import Final
+
+from pi_workflows.protocol.ids import run_resource_id
+from pi_workflows.protocol.states import (
+    AttemptStatus,
+    EffectAttemptOutcome,
+    EffectStatus,
+    ParkReason,
+    QueueStatus,
+    RecoveryKind,
+    RunStatus,
+)
+from store import attempts, effects, leases, run_queue, runs
+from store.authority import Operation, Permit, revise
+from store.effects import EffectRow, Settlement
+from store.machines.attempt import AttemptMove
+from store.machines.effect import EffectMove
+from store.machines.queue import QueueMove
+from store.machines.run import RUN_MACHINE, RunMove
+from store.resources import Recorder, run_event
+from store.run_ending import LOST_SIGHT
+from store.runs import RunRow
+from store.transaction import Transaction
+
+PARK_QUEUE: Final = "run.park_queue"
+
+GIVEN_BACK: Final = Settlement(
+    EffectMove.GIVE_BACK, EffectAttemptOutcome.INTERRUPTED, "effect.retry_ready"
+)
+
+
+class Departure(enum.Enum):
+    """Why nobody works on the run any more."""
+
+    DIED_AFTER_PROGRESS = enum.auto()
+    DIED_WITHOUT_PROGRESS = enum.auto()
+    HANDED_OFF = enum.auto()
+    ABANDONED_CODE = enum.auto()
+    SOURCE_CHANGED = enum.auto()
+
+
+def park_run(tx: Transaction, permit: Permit, run_id: str, departure: Departure) -> RunRow:
+    """Leave the run at its last durable boundary and free it.
+
+    The unfinished try becomes `interrupted`. Effects that were applying go by their recovery
+    kind: idempotent and observable ones are pending again, manual ones are ambiguous, and then
+    the run waits for a person. A run that ended meanwhile is left as it is.
+
+    Raises:
+        ClaimLostError: the caller no longer owns the run; its successor parks it.
+    """
+    run = runs.require(tx, run_id)
+    if run.terminal:
+        return run
+    with revise(tx, permit, run_resource_id(run_id), Operation.PARK_RUN) as recorder:
+        _park(tx, recorder, run, departure)
+        if recorder.generation is not None:
+            leases.drop(tx, recorder.resource_id, recorder.generation)
+    return runs.require(tx, run_id)
+
+
+def recover_run(tx: Transaction, permit: Permit, run_id: str) -> RunRow:
+    """At start: settle what a dead server left of one run, whose lease is free by now."""
+    run = runs.require(tx, run_id)
+    with revise(tx, permit, run_resource_id(run_id), Operation.RECOVER) as recorder:
+        _park(tx, recorder, run, Departure.HANDED_OFF)
+    return runs.require(tx, run_id)
+
+
+def park_ambiguous(
+    tx: Transaction, recorder: Recorder, run: RunRow, attempt: attempts.AttemptRow | None
+) -> None:
+    """Wait for a person, since an effect of the run may or may not have happened.
+
+    Run and try `waiting`, queue row parked, lease freed, one event: all in the caller's commit.
+    """
+    status = RUN_MACHINE.apply(run.status, RunMove.WAIT)
+    recorder.record(run_event("run.effect_ambiguous"))
+    runs.set_status(tx, run, status, detail="an effect's outcome is unknown")
+    waiting_for = "none"
+    if attempt is not None:
+        attempts.move(tx, attempt, AttemptMove.WAIT)
+        waiting_for = attempt.attempt_id
+    queued = run_queue.find(tx, run.run_id)
+    if queued is not None:
+        wanted = effects.plan(
+            PARK_QUEUE,
+            f"{run.run_id}:waiting:{waiting_for}",
+            request={"reason": ParkReason.EFFECT_AMBIGUOUS.value},
+            recovery=RecoveryKind.IDEMPOTENT,
+        )
+        effects.apply_locally(tx, recorder, wanted, owner_id="store")
+        if queued.status is not QueueStatus.PARKED:
+            run_queue.move(tx, queued, QueueMove.PARK, error_code=ParkReason.EFFECT_AMBIGUOUS)
+    if recorder.generation is not None:
+        leases.drop(tx, recorder.resource_id, recorder.generation)
+
+
+def _park(tx: Transaction, recorder: Recorder, run: RunRow, departure: Departure) -> None:
+    attempt = attempts.unfinished(tx, run.run_id)
+    if attempt is not None and attempt.status in {AttemptStatus.RUNNING, AttemptStatus.PENDING}:
+        attempts.move(tx, attempt, AttemptMove.INTERRUPT)
+        attempt = attempts.unfinished(tx, run.run_id)
+    if _recover_effects(tx, recorder) and run.status is RunStatus.RUNNING:
+        park_ambiguous(tx, recorder, run, attempt)
+        return
+    _park_queue(tx, recorder, run, departure)
+
+
+def _recover_effects(tx: Transaction, recorder: Recorder) -> bool:
+    """Settle applying effects by recovery kind; say whether any outcome is unknown."""
+    unknown = False
+    for effect in effects.unsettled(tx, recorder.resource_id):
+        if effect.status is EffectStatus.APPLYING:
+            end = _end_after_crash(tx, effect)
+            effects.settle(tx, recorder, effect, effect.attempt_count, end)
+            unknown |= end is LOST_SIGHT
+        unknown |= effect.status is EffectStatus.AMBIGUOUS
+    return unknown
+
+
+def _end_after_crash(tx: Transaction, effect: EffectRow) -> Settlement:
+    if effects.recovery_of(tx, effect) is RecoveryKind.MANUAL:
+        return LOST_SIGHT
+    return GIVEN_BACK
+
+
+def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, departure: Departure) -> None:
+    queued = run_queue.require(tx, run.run_id)
+    errors = queued.consecutive_errors
+    reason = ParkReason.HANDOFF
+    available_at = tx.now
+    if departure is Departure.DIED_AFTER_PROGRESS:
+        errors, reason = 0, ParkReason.CRASHED
+        available_at += run_queue.retry_delay_ms(0)
+    elif departure is Departure.DIED_WITHOUT_PROGRESS:
+        available_at += run_queue.retry_delay_ms(errors)
+        errors += 1
+        enough = errors >= run_queue.NO_PROGRESS_MAX
+        reason = ParkReason.NO_PROGRESS if enough else ParkReason.CRASHED
+    elif departure is Departure.SOURCE_CHANGED:
+        reason = ParkReason.SOURCE_CHANGED
+    recorder.record(run_event(_EVENT_OF.get(reason, "run.queue_parked"), {"reason": reason.value}))
+    if queued.status in {QueueStatus.STARTING, QueueStatus.RUNNING}:
+        run_queue.move(
+            tx,
+            queued,
+            QueueMove.PARK,
+            available_at=available_at,
+            consecutive_errors=errors,
+            error_code=reason,
+        )
+    runs.touch(tx, run.run_id, detail=None)
+
+
+_EVENT_OF: Final = {
+    ParkReason.SOURCE_CHANGED: "run.source_changed",
+    ParkReason.NO_PROGRESS: "run.worker_no_progress",
+}

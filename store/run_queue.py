@@ -1,0 +1,151 @@
+"""The scheduler's rows: who may be claimed, when, and why somebody may not."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pi_workflows.protocol.states import ParkReason, QueueStatus
+from store.errors import StoreCorrupt
+from store.machines.queue import QUEUE_MACHINE, QueueMove
+from store.transaction import Reading, Transaction, affected_one
+
+RETRY_FIRST_MS: Final = 1_000
+RETRY_MAX_MS: Final = 60_000
+NO_PROGRESS_MAX: Final = 3
+"""Deaths in a row without progress after which a run waits for a person (README 31)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One run's place with the scheduler."""
+
+    run_id: str
+    status: QueueStatus
+    available_at: int
+    consecutive_errors: int
+    error_code: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimableRow:
+    """A run that may be claimed at `available_at` (UTC epoch ms) or later."""
+
+    run_id: str
+    available_at: int
+
+
+SELECT_QUEUE: Final = """
+    SELECT run_id, status, available_at, consecutive_errors, error_code
+      FROM run_queue WHERE run_id = :run_id
+"""
+
+# One row per candidate, soonest first. A parked run that waits, is paused, or carries a reason
+# that only a person may clear is no candidate; nor is one whose lease lives.
+SELECT_CLAIMABLE: Final = """
+    SELECT q.run_id, max(q.available_at, coalesce(l.expires_at, 0)) AS available_at
+      FROM run_queue AS q
+      JOIN runs AS r ON r.run_id = q.run_id
+      JOIN leases AS l ON l.resource_id = r.resource_id
+     WHERE q.status IN ('queued', 'parked')
+       AND r.paused = 0
+       AND (q.status = 'queued' OR r.status = 'running')
+       AND coalesce(q.error_code, '') NOT IN
+           ('workflowSourceChanged', 'runnerNoProgress', 'effectAmbiguous')
+       AND NOT EXISTS (SELECT 1 FROM interactive_requests AS i
+                        WHERE i.run_id = q.run_id AND i.status = 'pending')
+     ORDER BY available_at, q.created_at, q.run_id
+     LIMIT :limit
+"""
+
+INSERT_QUEUE: Final = """
+    INSERT INTO run_queue (run_id, status, available_at, origin_session_id, consecutive_errors,
+                           created_at, updated_at)
+    VALUES (:run_id, 'queued', :now, :origin_session_id, 0, :now, :now)
+"""
+
+UPDATE_QUEUE: Final = """
+    UPDATE run_queue
+       SET status = :status, available_at = :available_at,
+           consecutive_errors = :consecutive_errors, error_code = :error_code,
+           error_hash = NULL, updated_at = :now,
+           started_at = CASE WHEN :status = 'starting' THEN :now ELSE started_at END,
+           finished_at = CASE WHEN :status IN ('done', 'failed', 'cancelled') THEN :now END
+     WHERE run_id = :run_id AND status = :expected
+"""
+
+ROW_STATEMENTS: Final = {"SELECT_QUEUE": QueueRow, "SELECT_CLAIMABLE": ClaimableRow}
+
+
+def insert(tx: Transaction, run_id: str, *, origin_session_id: str | None) -> None:
+    """Queue a new run, due at once; a null session means headless."""
+    tx.execute(
+        INSERT_QUEUE, {"run_id": run_id, "origin_session_id": origin_session_id, "now": tx.now}
+    )
+
+
+def find(reading: Reading, run_id: str) -> QueueRow | None:
+    """Return the run's row; None for a run that was never scheduled."""
+    return reading.one(QueueRow, SELECT_QUEUE, {"run_id": run_id})
+
+
+def require(reading: Reading, run_id: str) -> QueueRow:
+    """Return the run's row.
+
+    Raises:
+        StoreCorrupt: a schedulable run has none.
+    """
+    found = find(reading, run_id)
+    if found is None:
+        raise StoreCorrupt("a scheduled run has no queue row")
+    return found
+
+
+def claimable(reading: Reading, limit: int) -> list[ClaimableRow]:
+    """Return up to `limit` candidates, soonest first; those not yet due carry their instant."""
+    return reading.many(ClaimableRow, SELECT_CLAIMABLE, {"limit": limit})
+
+
+def move(
+    tx: Transaction,
+    row: QueueRow,
+    queue_move: QueueMove,
+    *,
+    available_at: int | None = None,
+    consecutive_errors: int | None = None,
+    error_code: ParkReason | None = None,
+) -> QueueRow:
+    """Move the row; `error_code` replaces whatever stood there.
+
+    Args:
+        available_at: UTC epoch ms; None keeps the stored instant.
+        consecutive_errors: deaths in a row without progress; None keeps the count.
+
+    Raises:
+        IllegalTransitionError: the machine has no such move.
+    """
+    moved = QueueRow(
+        row.run_id,
+        QUEUE_MACHINE.apply(row.status, queue_move),
+        row.available_at if available_at is None else available_at,
+        row.consecutive_errors if consecutive_errors is None else consecutive_errors,
+        error_code,
+    )
+    affected_one(
+        tx.execute(
+            UPDATE_QUEUE,
+            {
+                "run_id": moved.run_id,
+                "status": moved.status,
+                "available_at": moved.available_at,
+                "consecutive_errors": moved.consecutive_errors,
+                "error_code": moved.error_code,
+                "expected": row.status,
+                "now": tx.now,
+            },
+        )
+    )
+    return moved
+
+
+def retry_delay_ms(consecutive_errors: int) -> int:
+    """Return how long to wait after this many earlier deaths without progress."""
+    return int(min(RETRY_MAX_MS, RETRY_FIRST_MS * 2**consecutive_errors))

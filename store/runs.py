@@ -1,0 +1,176 @@
+"""Rows of `runs`, their sources and bindings: shapes, look-ups and the few column updates."""
+
+import difflib
+from dataclasses import dataclass
+from typing import Final
+
+from pi_workflows.protocol.ids import ResourceId, RunId
+from pi_workflows.protocol.states import RunStatus
+from store.errors import RunUnknownError
+from store.transaction import Reading, Transaction, affected_one
+
+NEAREST_MAX: Final = 3
+_NEAREST_POOL: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run; columns that this module's callers need, in table order."""
+
+    run_id: RunId
+    resource_id: ResourceId
+    project_id: str | None
+    definition_digest: bytes
+    workflow_ref: str
+    title: str | None
+    status: RunStatus
+    paused: int
+    status_detail: str | None
+    input_hash: bytes
+    final_output_hash: bytes | None
+    error_hash: bytes | None
+    created_at: int
+    updated_at: int
+    finished_at: int | None
+
+    @property
+    def terminal(self) -> bool:
+        """True when the run is final."""
+        return self.finished_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """Where the code of one mount comes from; the root's mount path is empty."""
+
+    run_id: str
+    mount_path: str
+    source_type: str
+    source_ref: str
+    source_revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdRow:
+    """A run id alone."""
+
+    run_id: str
+
+
+SELECT_RUN: Final = """
+    SELECT run_id, resource_id, project_id, definition_digest, workflow_ref, title, status,
+           paused, status_detail, input_hash, final_output_hash, error_hash, created_at,
+           updated_at, finished_at
+      FROM runs WHERE run_id = :run_id
+"""
+
+SELECT_NEWEST_RUN_IDS: Final = """
+    SELECT run_id FROM runs ORDER BY created_at DESC, run_id DESC LIMIT :limit
+"""
+
+SELECT_SOURCES: Final = """
+    SELECT run_id, mount_path, source_type, source_ref, source_revision
+      FROM run_sources WHERE run_id = :run_id ORDER BY mount_path
+"""
+
+UPDATE_STATUS: Final = """
+    UPDATE runs SET status = :status, status_detail = :status_detail, updated_at = :now
+     WHERE run_id = :run_id AND status = :expected
+"""
+
+UPDATE_TOUCHED: Final = """
+    UPDATE runs SET status_detail = :status_detail, updated_at = :now WHERE run_id = :run_id
+"""
+
+UPDATE_FINISHED: Final = """
+    UPDATE runs
+       SET status = :status, paused = 0, status_detail = NULL, finished_at = :now,
+           updated_at = :now, final_output_hash = :final_output_hash, error_hash = :error_hash
+     WHERE run_id = :run_id AND status = :expected
+"""
+
+ROW_STATEMENTS: Final = {
+    "SELECT_RUN": RunRow,
+    "SELECT_NEWEST_RUN_IDS": RunIdRow,
+    "SELECT_SOURCES": SourceRow,
+}
+
+
+def find(reading: Reading, run_id: str) -> RunRow | None:
+    """Return the run, or None when there is none."""
+    return reading.one(RunRow, SELECT_RUN, {"run_id": run_id})
+
+
+def require(reading: Reading, run_id: str) -> RunRow:
+    """Return the run.
+
+    Raises:
+        RunUnknownError: no run has this id; names up to three that look alike.
+    """
+    found = find(reading, run_id)
+    if found is None:
+        raise RunUnknownError(run_id, tuple(nearest(reading, run_id)))
+    return found
+
+
+def nearest(reading: Reading, run_id: str) -> list[str]:
+    """Return up to three ids among the newest 256 runs that look like `run_id`, best first."""
+    newest = reading.many(RunIdRow, SELECT_NEWEST_RUN_IDS, {"limit": _NEAREST_POOL})
+    names = [row.run_id for row in newest]
+    prefixed = [name for name in names if run_id and name.startswith(run_id)]
+    alike = difflib.get_close_matches(run_id, names, n=NEAREST_MAX, cutoff=0.5)
+    return list(dict.fromkeys([*prefixed, *alike]))[:NEAREST_MAX]
+
+
+def sources(reading: Reading, run_id: str) -> list[SourceRow]:
+    """Return the pinned sources, root first."""
+    return reading.many(SourceRow, SELECT_SOURCES, {"run_id": run_id})
+
+
+def set_status(
+    tx: Transaction, run: RunRow, status: RunStatus, *, detail: str | None = None
+) -> None:
+    """Move a live run's status column; the caller has asked the machine."""
+    affected_one(
+        tx.execute(
+            UPDATE_STATUS,
+            {
+                "run_id": run.run_id,
+                "status": status,
+                "status_detail": detail,
+                "expected": run.status,
+                "now": tx.now,
+            },
+        )
+    )
+
+
+def touch(tx: Transaction, run_id: str, *, detail: str | None) -> None:
+    """Note that the run moved, and what it says of itself (None clears it)."""
+    affected_one(
+        tx.execute(UPDATE_TOUCHED, {"run_id": run_id, "status_detail": detail, "now": tx.now})
+    )
+
+
+def set_finished(
+    tx: Transaction,
+    run: RunRow,
+    status: RunStatus,
+    *,
+    final_output_hash: bytes | None,
+    error_hash: bytes | None,
+) -> None:
+    """Write the terminal columns."""
+    affected_one(
+        tx.execute(
+            UPDATE_FINISHED,
+            {
+                "run_id": run.run_id,
+                "status": status,
+                "expected": run.status,
+                "final_output_hash": final_output_hash,
+                "error_hash": error_hash,
+                "now": tx.now,
+            },
+        )
+    )

@@ -1,0 +1,45 @@
+"""How much work there is, for `server status`; index look-ups only."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pi_workflows.protocol.canonical import JsonObject
+from store.transaction import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class CountsRow:
+    """Live queue rows by phase, waiting runs and unknown outcomes."""
+
+    queued: int
+    starting: int
+    running: int
+    parked: int
+    waiting: int
+    ambiguous_effects: int
+
+
+SELECT_COUNTS: Final = """
+    SELECT (SELECT count(*) FROM run_queue WHERE status = 'queued') AS queued,
+           (SELECT count(*) FROM run_queue WHERE status = 'starting') AS starting,
+           (SELECT count(*) FROM run_queue WHERE status = 'running') AS running,
+           (SELECT count(*) FROM run_queue WHERE status = 'parked') AS parked,
+           (SELECT count(*) FROM runs WHERE status = 'waiting') AS waiting,
+           (SELECT count(*) FROM effects WHERE status = 'ambiguous') AS ambiguous_effects
+"""
+
+ROW_STATEMENTS: Final = {"SELECT_COUNTS": CountsRow}
+
+
+def counts(reading: Reading) -> JsonObject:
+    """Return the counts under their wire names."""
+    row = reading.one(CountsRow, SELECT_COUNTS, {})
+    assert row is not None, "a query of counts has one row"
+    return {
+        "queued": row.queued,
+        "starting": row.starting,
+        "running": row.running,
+        "parked": row.parked,
+        "waiting": row.waiting,
+        "ambiguousEffects": row.ambiguous_effects,
+    }

@@ -1,0 +1,106 @@
+"""What a query and a command are handed: typed access to rows at one instant."""
+
+import base64
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import apsw
+
+from pi_workflows.protocol.ids import ResourceId
+from store import rows
+from store.database import Writer
+
+RowT = TypeVar("RowT")
+Bindings = Mapping[str, str | int | float | bytes | None]
+
+
+class IdSource(Protocol):
+    """Where new identifiers and secrets come from; injected, so that a seed can own it."""
+
+    def new_uuid(self) -> str:
+        """Return a new random UUID in its 36-character form."""
+        ...
+
+    def token_bytes(self, count: int = 32) -> bytes:
+        """Return `count` bytes that nobody can guess."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An aggregate that an accepted command changed; published after COMMIT.
+
+    Attributes:
+        resource_type: as stored in `resources.resource_type`.
+        aggregate_key: as stored in `resources.aggregate_key`.
+    """
+
+    resource_type: str
+    aggregate_key: str
+
+
+@dataclass(slots=True)
+class Reading:
+    """Typed queries on one connection.
+
+    Attributes:
+        connection: READONLY for views, the writer's inside a transaction.
+        now: UTC epoch ms that every derived fact of this reading uses.
+    """
+
+    connection: apsw.Connection
+    now: int
+
+    def one(self, row_type: type[RowT], sql: str, bindings: Bindings) -> RowT | None:
+        """Return the only row, or None when there is none."""
+        return rows.one(self.connection, row_type, sql, bindings)
+
+    def many(self, row_type: type[RowT], sql: str, bindings: Bindings) -> list[RowT]:
+        """Return all rows in the statement's order."""
+        return rows.many(self.connection, row_type, sql, bindings)
+
+
+@dataclass(slots=True)
+class Transaction(Reading):
+    """Proof that BEGIN IMMEDIATE succeeded and the epoch fence held; what commands write with.
+
+    Attributes:
+        ids: source of new ids and tokens.
+        changes: aggregates changed so far by the command that is running.
+    """
+
+    writer: Writer
+    ids: IdSource
+    changes: set[Change] = field(default_factory=set)
+
+    def execute(self, sql: str, bindings: Bindings) -> int:
+        """Run one statement and return how many rows it changed."""
+        return rows.execute(self.connection, sql, bindings)
+
+    @contextmanager
+    def nested(self) -> Generator[None]:
+        """Run a block in a savepoint of its own: an exception undoes the block and goes on up."""
+        kept = set(self.changes)
+        with self.writer.nested():
+            try:
+                yield
+            except BaseException:
+                self.changes = kept
+                raise
+
+
+def new_token(ids: IdSource) -> str:
+    """Return a new secret: 32 random bytes as base64url text."""
+    return base64.urlsafe_b64encode(ids.token_bytes(32)).decode().rstrip("=")
+
+
+def affected_one(changes: int) -> None:
+    """Assert that a statement fenced by facts read in this transaction touched its one row."""
+    assert changes == 1, "a row read in this transaction was not there to be changed"
+
+
+def as_resource(text: str) -> ResourceId:
+    """Mark a stored text as the resource id it is."""
+    return ResourceId(text)

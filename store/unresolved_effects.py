@@ -1,0 +1,63 @@
+"""Effects that are still open: what a run may or may not have done to the outside world."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from pi_workflows.protocol.canonical import CanonicalError, JsonObject, parse_json
+from pi_workflows.protocol.ids import ResourceId
+from pi_workflows.protocol.states import EffectStatus
+from store.transaction import Reading
+
+_ACTION_KEY_PARTS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class UnresolvedRow:
+    """An effect that is pending, applying or ambiguous."""
+
+    effect_id: str
+    effect_type: str
+    status: EffectStatus
+    idempotency_key: str
+    attempt_count: int
+
+
+SELECT_UNRESOLVED: Final = """
+    SELECT effect_id, effect_type, status, idempotency_key, attempt_count
+      FROM effects
+     WHERE source_resource_id = :source AND settled_at IS NULL
+     ORDER BY created_at, effect_id
+     LIMIT :limit
+"""
+
+ROW_STATEMENTS: Final = {"SELECT_UNRESOLVED": UnresolvedRow}
+
+
+def unresolved(reading: Reading, source: ResourceId, *, limit: int) -> list[JsonObject]:
+    """Return `{effectId, effectType, status, attempts, nodeId?}` of each, oldest first."""
+    found = reading.many(UnresolvedRow, SELECT_UNRESOLVED, {"source": source, "limit": limit})
+    return [_described(row) for row in found]
+
+
+def _described(row: UnresolvedRow) -> JsonObject:
+    shown: JsonObject = {
+        "effectId": row.effect_id,
+        "effectType": row.effect_type,
+        "status": row.status.value,
+        "attempts": row.attempt_count,
+    }
+    node = _node_of(row.idempotency_key)
+    if node is not None:
+        shown["nodeId"] = node
+    return shown
+
+
+def _node_of(key: str) -> str | None:
+    """Return the node that a key made by `effects.action_key` names; None for other keys."""
+    try:
+        parts = parse_json(key)
+    except CanonicalError:
+        return None
+    if not isinstance(parts, list) or len(parts) != _ACTION_KEY_PARTS:
+        return None
+    return parts[2] if isinstance(parts[2], str) else None
