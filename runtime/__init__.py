@@ -1,0 +1,1 @@
+"""Actor machinery that knows no workflows: tasks, mailboxes, processes, sockets, time."""

@@ -1,0 +1,74 @@
+"""Frames over a byte stream: whole lines in, whole lines out."""
+
+from collections import deque
+from typing import Final, final
+
+import trio
+
+from pi_workflows.protocol.frames import FrameDecoder
+from runtime.sync_points import InertSyncPoints, SyncPoint, SyncPoints
+
+_RECEIVE_BYTES: Final = 65_536
+
+
+@final
+class LineStream:
+    """Cuts a trio stream into frames. One reader at a time, any number of writers.
+
+    `aclose` ends a blocked `receive` and a blocked `send` with `trio.ClosedResourceError`.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, sync_points: SyncPoints | None = None) -> None:
+        """Wrap `stream`, which is owned from now on."""
+        self._stream = stream
+        self._sync_points = sync_points or InertSyncPoints()
+        self._decoder = FrameDecoder()
+        self._lines: deque[bytes] = deque()
+        self._sending = trio.Lock()
+        self._is_torn = False
+
+    async def receive(self) -> bytes | None:
+        """Return the next line without its newline; None at end of file.
+
+        Bytes of an unfinished line at end of file are dropped. A cancelled call loses nothing.
+
+        Raises:
+            FrameTooLarge: The peer's line exceeds the limit; the stream is useless now.
+            trio.BrokenResourceError: The connection broke.
+            trio.ClosedResourceError: The stream was closed on our side.
+        """
+        if self._lines:
+            await trio.lowlevel.checkpoint()
+        while not self._lines:
+            data = await self._stream.receive_some(_RECEIVE_BYTES)
+            if not data:
+                return None
+            self._lines.extend(self._decoder.feed(bytes(data)))
+        return self._lines.popleft()
+
+    async def send(self, frame: bytes) -> None:
+        """Write one frame, its newline included; frames of several writers never mix.
+
+        A call cancelled while it writes leaves half a frame behind: the stream then refuses
+        every further frame, so that a peer can never read two halves as one.
+
+        Raises:
+            trio.BrokenResourceError: The connection broke, or a frame was cut short before.
+            trio.ClosedResourceError: The stream was closed on our side.
+        """
+        assert frame.endswith(b"\n"), "a frame ends with a newline"
+        async with self._sending:
+            if self._is_torn:
+                raise trio.BrokenResourceError("an earlier frame was cut short")
+            self._is_torn = True
+            if self._sync_points.is_armed(SyncPoint.SOCKET_MID_FRAME):
+                half = len(frame) // 2
+                await self._stream.send_all(frame[:half])
+                self._sync_points.reached(SyncPoint.SOCKET_MID_FRAME)
+                frame = frame[half:]
+            await self._stream.send_all(frame)
+            self._is_torn = False
+
+    async def aclose(self) -> None:
+        """Close the stream; a second call does nothing."""
+        await self._stream.aclose()

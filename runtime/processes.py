@@ -1,0 +1,63 @@
+"""The process table as one injectable thing, so that a simulator can own who lives and dies."""
+
+import signal
+from typing import Protocol, final
+
+from runtime.identity import (
+    Liveness,
+    ProcessIdentity,
+    identity_of,
+    is_alive,
+    signal_exactly,
+    wait_gone,
+)
+from runtime.session_end import end_session
+
+
+class ProcessTable(Protocol):
+    """Questions about, signals to and waits for exact processes."""
+
+    def identity_of(self, pid: int) -> ProcessIdentity | None:
+        """Return who has `pid` now; None if nobody visible has it."""
+        ...
+
+    def is_alive(self, identity: ProcessIdentity) -> Liveness:
+        """Tell whether exactly this process still runs."""
+        ...
+
+    def signal_exactly(self, identity: ProcessIdentity, sig: signal.Signals) -> bool:
+        """Send `sig` to exactly this process; False if it is not provably there."""
+        ...
+
+    async def wait_gone(self, identity: ProcessIdentity) -> None:
+        """Wait, unbounded, until exactly this process has ended."""
+        ...
+
+    async def end_session(self, session_id: int, marker: str, *, within_s: float = 5.0) -> None:
+        """Kill what carries `marker` in the session; bounded and shielded."""
+        ...
+
+
+@final
+class SystemProcessTable:
+    """The operating system's own table."""
+
+    def identity_of(self, pid: int) -> ProcessIdentity | None:
+        """See `runtime.identity.identity_of`."""
+        return identity_of(pid)
+
+    def is_alive(self, identity: ProcessIdentity) -> Liveness:
+        """See `runtime.identity.is_alive`."""
+        return is_alive(identity)
+
+    def signal_exactly(self, identity: ProcessIdentity, sig: signal.Signals) -> bool:
+        """See `runtime.identity.signal_exactly`."""
+        return signal_exactly(identity, sig)
+
+    async def wait_gone(self, identity: ProcessIdentity) -> None:
+        """See `runtime.identity.wait_gone`."""
+        await wait_gone(identity)
+
+    async def end_session(self, session_id: int, marker: str, *, within_s: float = 5.0) -> None:
+        """See `runtime.session_end.end_session`."""
+        await end_session(session_id, marker, within_s=within_s)

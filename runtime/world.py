@@ -1,0 +1,193 @@
+"""Everything the server takes from outside itself, as one object that a simulator can replace."""
+
+import queue
+import random
+import secrets
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeVar, cast, final
+
+import outcome
+import trio
+
+from runtime.backoff import Randomness
+from runtime.clock import Clock, SystemClock
+from runtime.errors import CommitExecutorClosed
+from runtime.process import ExecSpawner, Spawner
+from runtime.processes import ProcessTable, SystemProcessTable
+from runtime.sync_points import InertSyncPoints, SyncPoints
+
+Result = TypeVar("Result")
+
+_OWNER_CHECK_S: Final = 1.0
+
+
+class IdSource(Protocol):
+    """Where new ids and secrets come from."""
+
+    def new_uuid(self) -> str:
+        """Return a new random UUID in its canonical text form, 36 characters."""
+        ...
+
+    def token_bytes(self, count: int = 32) -> bytes:
+        """Return `count` bytes that nobody can guess."""
+        ...
+
+
+class CommitExecutor(Protocol):
+    """Runs what may block in the disk, one piece of work after the other."""
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run `work` and return its result or raise its error.
+
+        Work handed over is never withdrawn: a cancelled caller waits for the outcome and gets it.
+
+        Raises:
+            CommitExecutorClosed: `close` was called before; `work` did not run.
+        """
+        ...
+
+    def close(self) -> None:
+        """Finish what was handed over, then stop; blocks until then. Idempotent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The outside world of one server.
+
+    Attributes:
+        clock: Wall and monotonic time.
+        ids: New ids and secrets.
+        randomness: Jitter only.
+        commits: Where COMMIT runs.
+        spawner: Starts children.
+        processes: The operating system's process table.
+        sync_points: Where a harness can stop the process.
+    """
+
+    clock: Clock
+    ids: IdSource
+    randomness: Randomness
+    commits: CommitExecutor
+    spawner: Spawner
+    processes: ProcessTable
+    sync_points: SyncPoints
+
+
+@final
+class SystemIdSource:
+    """Ids and secrets from the operating system's generator."""
+
+    def new_uuid(self) -> str:
+        """Return a new random UUID."""
+        return str(uuid.uuid4())
+
+    def token_bytes(self, count: int = 32) -> bytes:
+        """Return `count` unguessable bytes."""
+        return secrets.token_bytes(count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Handover:
+    work: Callable[[], object]
+    caller: trio.lowlevel.Task
+    token: trio.lowlevel.TrioToken
+
+
+@final
+class ThreadCommitExecutor:
+    """One dedicated thread, started with the first work.
+
+    Guarantees:
+
+    - Work runs in the order of the calls; an error of one piece goes to its caller and nowhere
+      else.
+    - The thread is no daemon: the interpreter never cuts a running COMMIT off. If the owner dies
+      without `close`, the thread notices within a second that the main thread has ended.
+    """
+
+    def __init__(self) -> None:
+        self._handovers: queue.SimpleQueue[_Handover | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run `work` in the thread; see `CommitExecutor.run`."""
+        if self._is_closed:
+            raise CommitExecutorClosed("the commit thread has been closed")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._serve, name="commit")
+            self._thread.start()
+        caller = trio.lowlevel.current_task()
+        self._handovers.put(_Handover(work, caller, trio.lowlevel.current_trio_token()))
+        result = await trio.lowlevel.wait_task_rescheduled(
+            lambda _: trio.lowlevel.Abort.FAILED,
+        )
+        return cast("Result", result)
+
+    def close(self) -> None:
+        """Finish what was handed over and join the thread."""
+        self._is_closed = True
+        if self._thread is not None:
+            self._handovers.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                handover = self._handovers.get(timeout=_OWNER_CHECK_S)
+            except queue.Empty:
+                if threading.main_thread().is_alive():
+                    continue
+                return
+            if handover is None:
+                return
+            result = outcome.capture(handover.work)
+            try:
+                handover.token.run_sync_soon(trio.lowlevel.reschedule, handover.caller, result)
+            except trio.RunFinishedError:
+                continue
+
+
+@final
+class InlineCommitExecutor:
+    """Runs work on the loop, so that no thread escapes a simulation.
+
+    Under a mock clock a real thread call takes no virtual time, and timers would fire during it.
+    """
+
+    def __init__(self) -> None:
+        self._is_closed = False
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Run `work` at once, then let others run; see `CommitExecutor.run`."""
+        if self._is_closed:
+            raise CommitExecutorClosed("the commit executor has been closed")
+        result = outcome.capture(work)
+        await trio.lowlevel.cancel_shielded_checkpoint()
+        return result.unwrap()
+
+    def close(self) -> None:
+        """Refuse further work."""
+        self._is_closed = True
+
+
+def production_world(sync_points: SyncPoints | None = None) -> World:
+    """Return the real world; `commits` is to be closed in the end.
+
+    Args:
+        sync_points: Armed ones for a harness; None means inert.
+    """
+    return World(
+        clock=SystemClock(),
+        ids=SystemIdSource(),
+        randomness=random.SystemRandom(),
+        commits=ThreadCommitExecutor(),
+        spawner=ExecSpawner(),
+        processes=SystemProcessTable(),
+        sync_points=sync_points or InertSyncPoints(),
+    )

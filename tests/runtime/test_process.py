@@ -1,0 +1,233 @@
+"""Behaviour of child processes started by exec, with real ones."""
+
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from runtime.errors import SpawnFailed
+from runtime.identity import Liveness, identity_of, is_alive
+from runtime.process import (
+    Child,
+    ChildSpec,
+    ExecSpawner,
+    ExitStatus,
+    Spawner,
+    child_environment,
+)
+
+MARKER = "child-5f0c"
+
+
+def _python(code: str, *, output_bytes_max: int = 65_536) -> ChildSpec:
+    return ChildSpec(
+        argv=(sys.executable, "-c", textwrap.dedent(code), "{fd}"),
+        cwd="/",
+        env=child_environment(),
+        marker=MARKER,
+        output_bytes_max=output_bytes_max,
+    )
+
+
+def _shell(script: str) -> ChildSpec:
+    return ChildSpec(
+        argv=("/bin/sh", "-c", script), cwd="/", env=child_environment(), marker=MARKER
+    )
+
+
+@asynccontextmanager
+async def _started(spec: ChildSpec) -> AsyncIterator[Child]:
+    spawner: Spawner = ExecSpawner()
+    with trio.fail_after(10):
+        child = await spawner.spawn(spec)
+        try:
+            yield child
+        finally:
+            await child.stop(grace_s=0)
+
+
+async def test_frames_travel_over_a_socket_pair_of_their_own() -> None:
+    code = """
+        import os, socket, sys
+        ours = socket.socket(fileno=int(sys.argv[1]))
+        print("this is no frame")
+        ours.sendall(ours.recv(100).upper())
+    """
+    async with _started(_python(code)) as child:
+        await child.stream.send_all(b"hello\n")
+        assert await child.stream.receive_some(100) == b"HELLO\n"
+        assert await child.stream.receive_some(100) == b""
+        assert await child.wait() == ExitStatus(0, None)
+        assert child.output_tail() == "this is no frame\n"
+
+
+async def test_child_leads_its_own_session_and_has_no_other_descriptor() -> None:
+    code = """
+        import os, sys
+        print(os.getpid() == os.getsid(0) == os.getpgid(0))
+        print(os.fstat(0).st_rdev == os.stat("/dev/null").st_rdev)
+        is_open = lambda number: os.path.exists(f"/proc/self/fd/{number}")
+        print(set(filter(is_open, range(1_000))) == {0, 1, 2, int(sys.argv[1])})
+        print(os.environ["PI_WORKFLOWS_CHILD"])
+    """
+    async with _started(_python(code)) as child:
+        assert child.identity == identity_of(child.pid)
+        await child.wait()
+        assert child.output_tail() == f"True\nTrue\nTrue\n{MARKER}\n"
+
+
+async def test_exit_is_reaped_and_recorded_once_for_everybody() -> None:
+    async with _started(_shell("exit 7")) as child:
+        statuses: list[ExitStatus] = []
+
+        async def wait() -> None:
+            statuses.append(await child.wait())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            nursery.start_soon(wait)
+        assert statuses == [ExitStatus(7, None)] * 2
+        assert identity_of(child.pid) is None
+        assert await child.stop() == ExitStatus(7, None)
+
+
+async def test_flooding_child_never_blocks_and_only_the_end_is_kept() -> None:
+    code = """
+        import sys
+        for number in range(20_000):
+            sys.stdout.write(f"{number:0100d}\\n")
+        sys.stderr.write("é" * 500 + "the end")
+    """
+    async with _started(_python(code, output_bytes_max=1_000)) as child:
+        assert await child.wait() == ExitStatus(0, None)
+        tail = child.output_tail()
+        assert len(tail.encode()) <= 1_000
+        assert tail.startswith("é")
+        assert tail.endswith("ééthe end")
+
+
+@pytest.mark.parametrize(
+    ("program", "cwd", "reason"),
+    [
+        ("/no/such/program", "/", "/no/such/program"),
+        ("/bin/true", "/no/such/folder", "/no/such/folder"),
+        ("/bin/tr\0ue", "/", "null byte"),
+    ],
+)
+async def test_child_that_cannot_be_started_is_a_fault_and_leaves_nothing(
+    program: str, cwd: str, reason: str
+) -> None:
+    before = _descriptors()
+    spec = ChildSpec(argv=(program,), cwd=cwd, env={}, marker=MARKER)
+    with pytest.raises(SpawnFailed, match=reason):
+        await ExecSpawner().spawn(spec)
+    assert _descriptors() == before
+
+
+async def test_cancelled_spawn_starts_nothing(tmp_path: Path) -> None:
+    with trio.CancelScope() as scope:
+        scope.cancel()
+        await ExecSpawner().spawn(_shell(f"touch {tmp_path}/started"))
+    assert scope.cancelled_caught
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - a trio path is no gain here
+
+
+async def test_stop_asks_first() -> None:
+    code = """
+        import os, signal, sys
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
+        os.write(int(sys.argv[1]), b"ready")
+        signal.pause()
+    """
+    async with _started(_python(code)) as child:
+        await child.stream.receive_some(5)
+        assert await child.stop() == ExitStatus(3, None)
+        with pytest.raises(trio.ClosedResourceError):
+            await child.stream.send_all(b"x")
+
+
+async def test_group_that_ignores_the_request_is_killed_after_the_grace_time() -> None:
+    """Case: C38."""
+    code = """
+        import os, signal, subprocess, sys
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        member = subprocess.Popen(["sleep", "300"])
+        os.write(int(sys.argv[1]), f"{member.pid}".encode())
+        signal.pause()
+    """
+    async with _started(_python(code)) as child:
+        member = identity_of(int(await child.stream.receive_some(20)))
+        assert member is not None
+        asked_at = trio.current_time()
+        assert await child.stop(grace_s=2.0) == ExitStatus(None, signal.SIGKILL)
+        assert 2.0 <= trio.current_time() - asked_at < 4.0
+        assert is_alive(member) is Liveness.GONE
+
+
+async def test_shells_in_groups_of_their_own_do_not_outlive_a_dead_child() -> None:
+    code = """
+        import os, subprocess, sys
+        shell = subprocess.Popen(["sleep", "300"], process_group=0)
+        os.write(int(sys.argv[1]), f"{shell.pid}".encode())
+        os.kill(os.getpid(), 9)
+    """
+    async with _started(_python(code)) as child:
+        shell = identity_of(int(await child.stream.receive_some(20)))
+        assert shell is not None
+        assert await child.wait() == ExitStatus(None, signal.SIGKILL)
+        assert is_alive(shell) is Liveness.ALIVE
+        await child.stop()
+        assert is_alive(shell) is Liveness.GONE
+
+
+async def test_process_of_the_session_without_the_marker_is_a_stranger() -> None:
+    code = """
+        import os, subprocess, sys
+        stranger = subprocess.Popen(["sleep", "300"], process_group=0, env={})
+        os.write(int(sys.argv[1]), f"{stranger.pid}".encode())
+    """
+    async with _started(_python(code)) as child:
+        stranger = identity_of(int(await child.stream.receive_some(20)))
+        assert stranger is not None
+        await child.wait()
+        await child.stop()
+        assert is_alive(stranger) is Liveness.ALIVE
+        os.kill(stranger.pid, signal.SIGKILL)
+
+
+async def test_cancelled_stop_still_ends_the_child() -> None:
+    async with _started(_shell("sleep 300")) as child:
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await child.stop()
+        assert is_alive(child.identity) is Liveness.GONE
+
+
+async def test_nothing_is_left_open_after_a_stop() -> None:
+    before = _descriptors()
+    async with _started(_shell("sleep 300")) as child:
+        assert _descriptors() != before
+        await child.stop(grace_s=0)
+    await trio.testing.wait_all_tasks_blocked()
+    assert _descriptors() == before
+
+
+def test_environment_is_an_allow_list_with_additions() -> None:
+    inherited = {
+        "HOME": "/h", "PATH": "/bin", "LC_ALL": "C.UTF-8", "XDG_RUNTIME_DIR": "/r",
+        "AWS_SECRET_ACCESS_KEY": "s", "PYTHONPATH": "/p", "LD_PRELOAD": "x.so",
+    }  # fmt: skip
+    assert child_environment({"EXTRA": "1"}, inherited=inherited) == {
+        "HOME": "/h", "PATH": "/bin", "LC_ALL": "C.UTF-8", "XDG_RUNTIME_DIR": "/r", "EXTRA": "1",
+    }  # fmt: skip
+
+
+def _descriptors() -> set[str]:
+    return {entry.name for entry in Path("/dev/fd").iterdir()}
