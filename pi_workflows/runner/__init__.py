@@ -1,0 +1,1 @@
+"""The child process of one run: verify the source, run one node at a time, propose transitions."""

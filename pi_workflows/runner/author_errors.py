@@ -1,0 +1,52 @@
+"""How an exception of author code is told: `TypeName: text (file.py:LINE)`, never a traceback."""
+
+import traceback
+from pathlib import Path
+from typing import Final
+
+from pi_workflows.runner.messages import ERROR_CHARS_MAX, bounded_text
+
+_OUR_PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
+_PLACE_CHARS: Final = 300
+
+
+def describe(error: BaseException, source_directory: Path | None) -> str:
+    """Return one bounded text for an exception that author code raised.
+
+    Args:
+        error: a group with a single member is told as that member.
+        source_directory: where the workflow's files are; the innermost frame there is named,
+            else the innermost that is not the engine's, else none.
+    """
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    place = _place(error, source_directory)
+    told = bounded_text(_told(error), ERROR_CHARS_MAX - len(place))
+    return told + place
+
+
+def _told(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an author's __str__ may fail too
+        text = "(its text cannot be shown)"
+    if not text or text.startswith(f"{name} ["):
+        return text or name
+    return f"{name}: {text}"
+
+
+def _place(error: BaseException, source_directory: Path | None) -> str:
+    root = None if source_directory is None else f"{source_directory}/"
+    theirs = in_source = None
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        if file.startswith(_OUR_PACKAGE):
+            continue
+        theirs = (file, line)
+        if root is not None and file.startswith(root) and "site-packages" not in file:
+            in_source = theirs
+    found = in_source or theirs
+    if found is None:
+        return ""
+    return f" ({Path(found[0]).name}:{found[1]})"[:_PLACE_CHARS]

@@ -1,0 +1,118 @@
+"""Runs the user code of one `Call` on the main thread and never raises."""
+
+from inspect import iscoroutinefunction
+from pathlib import Path
+from typing import Any
+
+from pi_workflows.authoring.codec import ANY_JSON
+from pi_workflows.authoring.context import Ctx
+from pi_workflows.authoring.definition import Definition
+from pi_workflows.authoring.timeouts import Computed, budget_ms
+from pi_workflows.protocol.states import NodeType, StepOutcome
+from pi_workflows.runner.author_errors import describe
+from pi_workflows.runner.cancellation import Cancellation
+from pi_workflows.runner.messages import Call, CallResult, Purpose
+from pi_workflows.runner.nodes.action import FUNCTION_RECEIPT, run_action
+from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
+from pi_workflows.runner.nodes.command import TERM_GRACE_MS
+from pi_workflows.runner.nodes.compute import run_compute
+from pi_workflows.runner.nodes.shell import run_shell
+from pi_workflows.runner.shell_groups import ShellGroups
+
+
+class Executor:
+    """Knows how each kind of node runs.
+
+    Args:
+        groups: where shell commands are entered.
+        source_directory: whose lines error texts name; None when the workflow has no file.
+        term_grace_ms: from SIGTERM to SIGKILL of a shell command.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        groups: ShellGroups,
+        *,
+        source_directory: Path | None,
+        term_grace_ms: int = TERM_GRACE_MS,
+    ) -> None:
+        self._definition = definition
+        self._codecs = definition.codecs()
+        self._groups = groups
+        self._source_directory = source_directory
+        self._term_grace_ms = term_grace_ms
+
+    def run(self, call: Call, cancellation: Cancellation) -> CallResult:
+        """Run one callback of a node.
+
+        Returns:
+            How it ended. `timed_out` only says that the code ended by its cancellation; why it
+            was cancelled is for the caller to know.
+        """
+        try:
+            context = self._context(call, cancellation)
+            match call.purpose:
+                case Purpose.NODE:
+                    return self._node(call, context, cancellation)
+                case Purpose.TIMEOUT:
+                    return self._timeout(call, context, cancellation)
+                case Purpose.REQUEST:
+                    return self._request(call, context, cancellation)
+        except CodeCancelled:
+            return CallResult(outcome=StepOutcome.TIMED_OUT)
+        except BaseException as error:  # noqa: BLE001 - the one place where author code runs
+            action = call.purpose is Purpose.NODE and call.node.node_type is NodeType.ACTION
+            return CallResult(
+                outcome=StepOutcome.FAILED,
+                error=self._describe(error),
+                receipt=FUNCTION_RECEIPT if action else None,
+            )
+
+    def _context(self, call: Call, cancellation: Cancellation) -> Ctx[Any]:
+        return Ctx(
+            run_id=call.run_id,
+            input=self._definition.input_codec.load(call.input),
+            outputs=call.outputs,
+            results=call.results,
+            visit=call.visit,
+            codecs=self._codecs,
+            cancelled=cancellation.is_cancelled,
+            effect=call.effect,
+        )
+
+    def _timeout(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
+        computed = call.node.timeout
+        assert isinstance(computed, Computed)
+        value = invoke(computed.fn, context, is_async=computed.is_async, cancellation=cancellation)
+        return CallResult(outcome=StepOutcome.OK, output=budget_ms(value))
+
+    def _request(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
+        function = call.node.request
+        assert function is not None
+        value = invoke(
+            function, context, is_async=iscoroutinefunction(function), cancellation=cancellation
+        )
+        output = ANY_JSON.dump(value, where=f'node "{call.node.node_id}" request')
+        return CallResult(outcome=StepOutcome.OK, output=output)
+
+    def _node(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
+        match call.node.node_type:
+            case NodeType.COMPUTE:
+                return run_compute(call.node, context, cancellation)
+            case NodeType.ACTION:
+                return run_action(call.node, context, cancellation)
+            case NodeType.SHELL:
+                return run_shell(
+                    call.node,
+                    context,
+                    cancellation,
+                    groups=self._groups,
+                    term_grace_ms=self._term_grace_ms,
+                    describe=self._describe,
+                )
+            case other:
+                raise NotImplementedError(f"a {other.value} node cannot run here yet")
+
+    def _describe(self, error: BaseException) -> str:
+        return describe(error, self._source_directory)

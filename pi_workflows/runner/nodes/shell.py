@@ -1,0 +1,117 @@
+"""A shell node: its function says which command, the runner runs it and keeps a receipt."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from pi_workflows.authoring.context import Ctx
+from pi_workflows.authoring.definition import NodeDefinition, ShellOptions
+from pi_workflows.authoring.shell import Command, ShellResult
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.states import StepOutcome
+from pi_workflows.runner.cancellation import Cancellation
+from pi_workflows.runner.messages import CallResult, bounded_text
+from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
+from pi_workflows.runner.nodes.command import Limits, run_command, working_directory
+from pi_workflows.runner.shell_groups import ShellGroups
+
+_LAST_LINE_CHARS: Final = 500
+_RECEIPT_TEXT_CHARS: Final = 1_000
+_RECEIPT_ARGS: Final = 16
+
+
+def run_shell(
+    node: NodeDefinition,
+    context: Ctx[Any],
+    cancellation: Cancellation,
+    *,
+    groups: ShellGroups,
+    term_grace_ms: int,
+    describe: Callable[[BaseException], str],
+) -> CallResult:
+    """Ask the node for its command, run it, and parse what it printed.
+
+    Args:
+        node: a shell node.
+        context: what its function gets.
+        cancellation: ends the command.
+        groups: where the command's process group is entered.
+        term_grace_ms: from SIGTERM to SIGKILL.
+        describe: tells an exception of author code; the receipt must survive one of `parse`.
+
+    Returns:
+        `failed` with a receipt for a command that could not start, ended by a signal, exited
+        with another code than 0 (unless allowed), or whose output `parse` or the declared type
+        refuses. `timed_out` if cancelled.
+
+    Raises:
+        CodeCancelled: cancelled before there was a command.
+        BaseException: from the node's function.
+    """
+    options = node.shell
+    assert options is not None
+    command = invoke(node.fn, context, is_async=node.is_async, cancellation=cancellation)
+    if not isinstance(command, Command):
+        raise TypeError(f'node "{node.node_id}" returns a Command, not {type(command).__name__}')
+    if cancellation.is_cancelled():
+        raise CodeCancelled
+    started = time.monotonic()
+    try:
+        result = run_command(
+            command, Limits(options.max_output_chars, term_grace_ms), groups, cancellation
+        )
+    except (OSError, ValueError) as error:
+        receipt = _receipt(command, None, round((time.monotonic() - started) * 1000))
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return _failed(f"{_shown(command)} could not be started: {text}", receipt)
+    receipt = _receipt(command, result, result.duration_ms)
+    if cancellation.is_cancelled():
+        return CallResult(outcome=StepOutcome.TIMED_OUT, receipt=receipt)
+    if result.exit_code != 0 and not options.allow_nonzero_exit:
+        return _failed(_how_it_ended(command, result), receipt)
+    try:
+        output = _output(node, options, result)
+    except BaseException as error:  # noqa: BLE001 - `parse` is foreign code
+        return _failed(describe(error), receipt)
+    return CallResult(outcome=StepOutcome.OK, output=output, receipt=receipt)
+
+
+def _output(node: NodeDefinition, options: ShellOptions, result: ShellResult) -> JsonValue:
+    value = result if options.parse is None else options.parse(result)
+    return node.codec.dump(value, where=f'node "{node.node_id}" output')
+
+
+def _failed(text: str, receipt: JsonObject) -> CallResult:
+    return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(text), receipt=receipt)
+
+
+def _how_it_ended(command: Command, result: ShellResult) -> str:
+    if result.signal is not None:
+        ended = f"was ended by {result.signal}"
+    elif result.exit_code is not None:
+        ended = f"exited with code {result.exit_code}"
+    else:
+        ended = "could not be killed"
+    lines = result.stderr.strip().splitlines()
+    last = f": {bounded_text(lines[-1].strip(), _LAST_LINE_CHARS)}" if lines else ""
+    return f"{_shown(command)} {ended}{last}"
+
+
+def _shown(command: Command) -> str:
+    return f'command "{bounded_text(command.command, _LAST_LINE_CHARS)}"'
+
+
+def _receipt(command: Command, result: ShellResult | None, duration_ms: int) -> JsonObject:
+    """Return the bounded record of a command; long arguments are cut and marked."""
+    receipt: JsonObject = {
+        "actionType": "shell",
+        "command": bounded_text(command.command, _RECEIPT_TEXT_CHARS),
+        "args": [bounded_text(arg, _RECEIPT_TEXT_CHARS) for arg in command.args[:_RECEIPT_ARGS]],
+        "cwd": bounded_text(working_directory(command), _RECEIPT_TEXT_CHARS),
+        "exitCode": None if result is None else result.exit_code,
+        "signal": None if result is None else result.signal,
+        "durationMs": duration_ms,
+    }
+    if len(command.args) > _RECEIPT_ARGS:
+        receipt["argsTruncated"] = True
+    return receipt

@@ -1,0 +1,194 @@
+"""Resolver child: `python -P -m pi_workflows.runner.resolver --fd N`.
+
+Answers one `pi-workflows.resolve-request.v1` with one frame: a workflow that may start, with its
+identity, snapshot, normalised input and title, or why it may not. It writes nothing anywhere.
+"""
+
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Coroutine, Sequence
+from inspect import iscoroutine
+from pathlib import Path
+from typing import Any, Final, NoReturn, cast
+
+from pi_workflows.authoring.definition import Definition
+from pi_workflows.authoring.discovery import find
+from pi_workflows.authoring.errors import AuthoringError
+from pi_workflows.authoring.loading import load_file, source_identity
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.errors import ErrorCode
+from pi_workflows.protocol.frames import (
+    FrameDecoder,
+    FrameError,
+    FrameTooLarge,
+    encode_frame,
+    parse_canonical,
+)
+from pi_workflows.protocol.version import RESOLVE_REQUEST
+from pi_workflows.runner.author_errors import describe
+from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_DONE, take_connection
+from pi_workflows.runner.messages import bounded_text
+
+TITLE_TIMEOUT_S: Final = 30.0
+"""Bound of the callback that makes a run's title."""
+
+_READ_BYTES: Final = 65_536
+
+
+class _Refused(Exception):
+    """The request cannot become a run."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def resolve(request: JsonObject, *, title_timeout_s: float = TITLE_TIMEOUT_S) -> JsonObject:
+    """Turn a resolve request into its answer; foreign code runs on the way.
+
+    Args:
+        request: `pi-workflows.resolve-request.v1`.
+        title_timeout_s: a title callback that takes longer is refused; it may go on running.
+
+    Returns:
+        `{"outcome":"resolved",…}` or `{"outcome":"refused","code","message","detail"?}`, where
+        `detail` is a traceback for people who ask for one.
+    """
+    try:
+        return _resolve(request, title_timeout_s)
+    except _Refused as refused:
+        return _refusal(refused.code, refused.message, refused.__cause__)
+    except AuthoringError as refused:
+        detail = getattr(refused, "detail", None)
+        return _refusal(refused.code, refused.message, detail or refused)
+    except BaseException as error:  # noqa: BLE001 - foreign code; the answer must say so
+        return _refusal(ErrorCode.SOURCE_FAILED, describe(error, None), error)
+
+
+def _resolve(request: JsonObject, title_timeout_s: float) -> JsonObject:
+    if request.get("schema") != RESOLVE_REQUEST:
+        raise _Refused(ErrorCode.PAYLOAD_INVALID, "the resolve request has an unknown schema")
+    reference = cast("str", request["workflow"])
+    project = Path(cast("str", request["projectPath"]))
+    path = find(reference, project, Path(cast("str", request["home"])))
+    source, source_hash = source_identity(path)
+    definition = load_file(path, source)
+    normalised = definition.accept_input(request["input"])
+    answer: JsonObject = {
+        "outcome": "resolved",
+        "workflowName": definition.name,
+        "workflowRef": reference,
+        "source": {"kind": "file", "path": str(path), "hash": source_hash},
+        "definitionSnapshot": definition.snapshot(),
+        "definitionDigest": definition.digest(),
+        "input": normalised,
+    }
+    title = _title(definition, normalised, path.parent, title_timeout_s)
+    if title is not None:
+        answer["title"] = title
+    return answer
+
+
+def _title(
+    definition: Definition, normalised: JsonValue, directory: Path, timeout_s: float
+) -> str | None:
+    """Return the run's title; None when the workflow gives none.
+
+    Raises:
+        _Refused: the callback failed, took too long, or gave something that is no text.
+    """
+    callback = definition.title
+    if callback is None or isinstance(callback, str):
+        return callback
+    given: list[object] = []
+    failed: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            value = callback(definition.input_codec.load(normalised), definition.name)
+            given.append(_finish(value) if iscoroutine(value) else value)
+        except BaseException as error:  # noqa: BLE001 - foreign code, on a thread of its own
+            failed.append(error)
+
+    thread = threading.Thread(target=ask, name="title", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    where = f'workflow "{definition.name}": the title callback'
+    if failed:
+        text = f"{where} failed: {describe(failed[0], directory)}"
+        raise _Refused(ErrorCode.TITLE_FAILED, bounded_text(text)) from failed[0]
+    if not given:
+        raise _Refused(ErrorCode.TITLE_TIMEOUT, f"{where} took longer than {timeout_s:g} s.")
+    title = given[0]
+    if title is None or isinstance(title, str):
+        return title
+    raise _Refused(
+        ErrorCode.TITLE_FAILED, f"{where} gives text or None, not {type(title).__name__}."
+    )
+
+
+def _finish(coroutine: Coroutine[Any, Any, object]) -> object:
+    import trio  # noqa: PLC0415 - only an async title needs it
+
+    async def main() -> object:
+        return await coroutine
+
+    return trio.run(main)
+
+
+def _refusal(code: str, message: str, detail: BaseException | str | None) -> JsonObject:
+    answer: JsonObject = {"outcome": "refused", "code": code, "message": bounded_text(message)}
+    if isinstance(detail, BaseException):
+        detail = "".join(traceback.format_exception(detail))
+    if detail is not None:
+        answer["detail"] = bounded_text(detail)
+    return answer
+
+
+def _receive(connection: socket.socket) -> JsonObject:
+    decoder = FrameDecoder()
+    while True:
+        data = connection.recv(_READ_BYTES)
+        if not data:
+            raise FrameError("the stream ended before the request")
+        lines = decoder.feed(data)
+        if lines:
+            return parse_canonical(lines[0])
+
+
+def _end_with(connection: socket.socket) -> None:
+    """End the process when the server closes its end: nobody waits for the answer then."""
+
+    def watch() -> None:
+        while connection.recv(_READ_BYTES):
+            pass
+        os._exit(EXIT_CHANNEL_LOST)
+
+    threading.Thread(target=watch, name="resolver-channel", daemon=True).start()
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Answer one request and end the process, whatever threads foreign code has left."""
+    connection = take_connection("pi_workflows.runner.resolver", arguments)
+    try:
+        request = _receive(connection)
+        _end_with(connection)
+        answer = resolve(request)
+        try:
+            frame = encode_frame(answer)
+        except FrameTooLarge:
+            text = "definition and input together are too large for one message (1 MiB)."
+            frame = encode_frame(_refusal(ErrorCode.INPUT_REJECTED, text, None))
+        connection.sendall(frame)
+    except (OSError, FrameError) as error:
+        sys.stderr.write(f"resolver: the channel is lost: {error}\n")
+        os._exit(EXIT_CHANNEL_LOST)
+    os._exit(EXIT_DONE)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,141 @@
+"""The transitions of `run.advance`, and how a list of them is cut into messages."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pi_workflows.authoring.definition import NodeDefinition
+from pi_workflows.authoring.effects import EffectSpec
+from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, digest_hex
+from pi_workflows.protocol.definition import EndRun
+from pi_workflows.protocol.frames import FRAME_BYTES_MAX
+from pi_workflows.protocol.states import EffectAttemptOutcome, RunStatus, StepOutcome
+from pi_workflows.runner.messages import CallResult
+
+MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX - 4_096
+"""Room for the transitions of one message; the rest is the envelope."""
+
+OUTPUT_BYTES_MAX: Final = FRAME_BYTES_MAX - 131_072
+"""Largest output of a node in bytes of canonical JSON; the rest is error, receipt and ids."""
+
+REQUEST_BYTES_MAX: Final = 262_144
+"""A larger effect request is sent as its SHA-256: it serves comparison only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """An effect of this run that may be carried out now.
+
+    Attributes:
+        attempt_number: counts the tries of this effect from 1.
+    """
+
+    effect_id: str
+    attempt_number: int
+    recovery: str
+
+
+def start_attempt(
+    node: NodeDefinition, attempt_id: str, visit: int, started_at: int
+) -> JsonObject:
+    """Open an attempt; `started_at` is UTC epoch milliseconds."""
+    transition: JsonObject = {
+        "type": "startAttempt",
+        "attemptId": attempt_id,
+        "nodeId": node.node_id,
+        "nodeType": node.node_type.value,
+        "visit": visit,
+        "startedAt": started_at,
+    }
+    if node.status_detail is not None:
+        transition["statusDetail"] = node.status_detail
+    return transition
+
+
+def set_deadline(attempt_id: str, timeout_ms: int | None) -> JsonObject:
+    """State the attempt's budget; None is unlimited, which is stored as 0."""
+    return {"type": "setDeadline", "attemptId": attempt_id, "timeoutMs": timeout_ms or 0}
+
+
+def reserve_effect(
+    node_id: str, attempt_id: str, visit: int, effect: EffectSpec, request: JsonValue
+) -> JsonObject:
+    """Ask for the right to carry out the node's effect; the server builds its key."""
+    encoded = canonical_bytes(request)
+    if len(encoded) > REQUEST_BYTES_MAX:
+        request = {"sha256": digest_hex(encoded), "bytes": len(encoded)}
+    return {
+        "type": "reserveEffect",
+        "attemptId": attempt_id,
+        "nodeId": node_id,
+        "visit": visit,
+        "effectType": effect.effect_type,
+        "recovery": effect.recovery,
+        "request": request,
+    }
+
+
+def settle_effect(reservation: Reservation, result: CallResult) -> JsonObject:
+    """Record how a try of an effect ended (B §2).
+
+    A manual effect that was still running at its deadline is `ambiguous`; an idempotent one is
+    `rejected`, since carrying it out again is harmless.
+    """
+    transition: JsonObject = {
+        "type": "settleEffect",
+        "effectId": reservation.effect_id,
+        "attemptNumber": reservation.attempt_number,
+    }
+    if result.outcome is StepOutcome.OK:
+        transition["outcome"] = EffectAttemptOutcome.APPLIED.value
+        transition["result"] = result.output
+        return transition
+    late = result.outcome is StepOutcome.TIMED_OUT
+    provable = reservation.recovery == "idempotent"
+    outcome = (
+        EffectAttemptOutcome.AMBIGUOUS if late and not provable else EffectAttemptOutcome.REJECTED
+    )
+    transition["outcome"] = outcome.value
+    transition["error"] = result.error
+    return transition
+
+
+def finish_attempt(node_id: str, attempt_id: str, result: CallResult) -> JsonObject:
+    """Close an attempt; its output is present iff the outcome is `ok`."""
+    transition: JsonObject = {
+        "type": "finishAttempt",
+        "attemptId": attempt_id,
+        "nodeId": node_id,
+        "outcome": result.outcome.value,
+    }
+    if result.outcome is StepOutcome.OK:
+        transition["output"] = result.output
+    if result.error is not None:
+        transition["error"] = result.error
+    if result.receipt is not None:
+        transition["receipt"] = result.receipt
+    return transition
+
+
+def finish_run(end: EndRun, last_output: JsonValue) -> JsonObject:
+    """End the run; a completed one takes the last accepted output as its final output."""
+    transition: JsonObject = {"type": "finishRun", "status": end.status.value}
+    if end.status is RunStatus.COMPLETED:
+        transition["finalOutput"] = last_output
+    if end.error is not None:
+        transition["error"] = end.error
+    return transition
+
+
+def into_messages(transitions: Iterable[JsonObject]) -> list[list[JsonObject]]:
+    """Cut a list into as few messages as fit a frame, in order; almost always one."""
+    messages: list[list[JsonObject]] = []
+    room = 0
+    for transition in transitions:
+        size = len(canonical_bytes(transition)) + 1
+        if not messages or size > room:
+            messages.append([])
+            room = MESSAGE_BYTES_MAX
+        messages[-1].append(transition)
+        room -= size
+    return messages

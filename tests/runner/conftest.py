@@ -1,0 +1,265 @@
+"""A faithful in-memory server for one run, for the loop alone and for real child processes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from pi_workflows.authoring import Definition
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.states import WorkerMessageOutcome
+from pi_workflows.runner.cancellation import Cancellation
+from pi_workflows.runner.engine import Engine
+from pi_workflows.runner.messages import Call, CallResult, Ending, EngineLoop, Reply, Send
+from pi_workflows.runner.nodes.executor import Executor
+from pi_workflows.runner.shell_groups import ShellGroups
+
+
+@dataclass
+class ScriptedServer:
+    """Accepts what is legal, refuses the rest by assertion, and remembers everything.
+
+    Attributes:
+        refuse: an answer that replaces the real one, by a predicate on the message.
+        page: steps per `run.state` reply.
+    """
+
+    input: JsonValue = None
+    page: int = 2
+    refuse: Callable[[Send], Reply | None] = lambda _message: None
+    revision: int = 1
+    steps: list[JsonObject] = field(default_factory=list)
+    active: JsonObject | None = None
+    effects: dict[str, JsonObject] = field(default_factory=dict)
+    finished: JsonObject | None = None
+    messages: list[Send] = field(default_factory=list)
+
+    def answer(self, message: Send) -> Reply:
+        self.messages.append(message)
+        refusal = self.refuse(message)
+        if refusal is not None:
+            return refusal
+        if message.operation == "runner.ready":
+            return self._ready()
+        if message.operation == "run.state":
+            return self._page(cast("int", message.payload["fromStep"]))
+        if message.operation == "run.advance":
+            assert message.expected_revision == self.revision
+            results = [self._accept(transition) for transition in transitions_of(message)]
+            return self._reply({"transitions": cast("list[JsonValue]", results)})
+        return self._reply({})
+
+    @property
+    def commits(self) -> list[list[str]]:
+        """The types of the transitions of every accepted message."""
+        return [
+            [cast("str", transition["type"]) for transition in transitions_of(message)]
+            for message in self.messages
+            if message.operation == "run.advance"
+        ]
+
+    def sent(self, transition_type: str) -> list[JsonObject]:
+        """Every transition of one type, in order."""
+        transitions = [one for message in self.messages for one in transitions_of(message)]
+        return [one for one in transitions if one["type"] == transition_type]
+
+    @property
+    def path(self) -> list[tuple[str, str]]:
+        """Node and outcome of every recorded step."""
+        return [(cast("str", step["nodeId"]), cast("str", step["outcome"])) for step in self.steps]
+
+    def recover(self) -> None:
+        """Do what a server does with a dead runner: close what was applying."""
+        for effect in self.effects.values():
+            if effect["status"] == "applying":
+                effect["status"] = "pending" if effect["recovery"] == "idempotent" else "ambiguous"
+
+    def _reply(self, result: JsonObject) -> Reply:
+        return Reply(WorkerMessageOutcome.ACCEPTED, self.revision, result)
+
+    def _ready(self) -> Reply:
+        self.revision += 1
+        boundary: JsonObject = {}
+        if self.active is not None:
+            boundary["interrupted"] = {
+                key: self.active[key] for key in ("attemptId", "nodeId", "visit")
+            }
+        resumed = self.active is not None or bool(self.steps)
+        return self._reply(
+            {
+                "command": "resume" if resumed else "start",
+                "input": self.input,
+                "stepCount": len(self.steps),
+                "boundary": boundary,
+            }
+        )
+
+    def _page(self, start: int) -> Reply:
+        end = start + self.page
+        return self._reply(
+            {
+                "steps": cast("list[JsonValue]", self.steps[start:end]),
+                "next": end if end < len(self.steps) else None,
+            }
+        )
+
+    def _accept(self, transition: JsonObject) -> JsonObject:
+        assert self.finished is None
+        self.revision += 1
+        name = cast("str", transition["type"])
+        accept: Mapping[str, Callable[[JsonObject], JsonObject]] = {
+            "startAttempt": self._start,
+            "setDeadline": self._deadline,
+            "reserveEffect": self._reserve,
+            "settleEffect": self._settle,
+            "finishAttempt": self._finish,
+            "finishRun": self._end,
+        }
+        return accept[name](transition)
+
+    def _start(self, transition: JsonObject) -> JsonObject:
+        if self.active is not None:  # An interrupted attempt gives way to one of the same visit.
+            assert self.active["nodeId"] == transition["nodeId"]
+        recorded = sum(step["nodeId"] == transition["nodeId"] for step in self.steps)
+        assert transition["visit"] == recorded + 1
+        self.active = dict(transition)
+        return {}
+
+    def _deadline(self, transition: JsonObject) -> JsonObject:
+        assert self.active is not None
+        assert transition["attemptId"] == self.active["attemptId"]
+        self.active["timeoutMs"] = transition["timeoutMs"]
+        return {}
+
+    def _reserve(self, transition: JsonObject) -> JsonObject:
+        assert self.active is not None
+        assert transition["attemptId"] == self.active["attemptId"]
+        effect_id = f"effect-{transition['nodeId']}-{transition['visit']}"
+        effect = self.effects.setdefault(
+            effect_id,
+            {
+                "status": "pending",
+                "attemptNumber": 0,
+                "recovery": transition["recovery"],
+                "request": transition["request"],
+            },
+        )
+        assert effect["request"] == transition["request"]
+        if effect["status"] == "applied":
+            return {"effectId": effect_id, "status": "applied", "result": effect["result"]}
+        effect["attemptNumber"] = cast("int", effect["attemptNumber"]) + 1
+        if effect["status"] == "pending":
+            effect["status"] = "applying"
+        return {
+            "effectId": effect_id,
+            "attemptNumber": effect["attemptNumber"],
+            "status": effect["status"],
+        }
+
+    def _settle(self, transition: JsonObject) -> JsonObject:
+        effect = self.effects[cast("str", transition["effectId"])]
+        assert effect["status"] == "applying"
+        assert effect["attemptNumber"] == transition["attemptNumber"]
+        effect["status"] = transition["outcome"]
+        effect["result"] = transition.get("result")
+        return {}
+
+    def _finish(self, transition: JsonObject) -> JsonObject:
+        assert self.active is not None
+        assert transition["attemptId"] == self.active["attemptId"]
+        assert ("output" in transition) == (transition["outcome"] == "ok")
+        started = {key: self.active[key] for key in ("nodeType", "visit", "startedAt")}
+        self.steps.append(
+            {**transition, **started, "stepIndex": len(self.steps), "finishedAt": 1_000}
+        )
+        self.active = None
+        return {}
+
+    def _end(self, transition: JsonObject) -> JsonObject:
+        assert self.active is None
+        assert ("finalOutput" in transition) == (transition["status"] == "completed")
+        self.finished = transition
+        return {}
+
+
+def transitions_of(message: Send) -> list[JsonObject]:
+    return cast("list[JsonObject]", message.payload.get("transitions", []))
+
+
+class CountingOrigin:
+    """Ids and instants that only count."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def attempt_id(self) -> str:
+        self._count += 1
+        return f"attempt-{id(self)}-{self._count}"
+
+    def now_ms(self) -> int:
+        self._count += 1
+        return self._count
+
+
+@dataclass
+class Player:
+    """Drives the engine loop against a scripted server, all in this thread.
+
+    Attributes:
+        results: what calls of a node give, in order, in the place of its code.
+        calls: every call that was made.
+        crash_before: how many steps of the loop to carry out; None carries out all.
+        lose_last_reply: whether the last of them reaches the server, with its answer lost.
+    """
+
+    definition: Definition
+    server: ScriptedServer
+    results: dict[str, list[CallResult]] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+
+    def play(
+        self, *, crash_before: int | None = None, lose_last_reply: bool = False
+    ) -> Ending | None:
+        """Return how the loop ended; None when it was cut off."""
+        loop = self._loop()
+        step = next(loop)
+        carried_out = 0
+        while crash_before is None or carried_out < crash_before:
+            try:
+                step = loop.send(self._carry_out(step))
+            except StopIteration as end:
+                return cast("Ending", end.value)
+            carried_out += 1
+        if lose_last_reply and isinstance(step, Send):
+            self.server.answer(step)
+        loop.close()
+        return None
+
+    def _loop(self) -> EngineLoop:
+        return Engine(self.definition, run_id="run-1", origin=CountingOrigin()).run()
+
+    def _carry_out(self, step: Send | Call) -> Reply | CallResult:
+        if isinstance(step, Send):
+            return self.server.answer(step)
+        self.calls.append(step)
+        scripted = self.results.get(step.node.node_id)
+        if scripted:
+            return scripted.pop(0)
+        executor = Executor(self.definition, ShellGroups(), source_directory=None)
+        return executor.run(step, Cancellation())
+
+
+@pytest.fixture
+def server() -> ScriptedServer:
+    return ScriptedServer()
+
+
+@pytest.fixture
+def new_server() -> type[ScriptedServer]:
+    return ScriptedServer
+
+
+@pytest.fixture
+def player() -> type[Player]:
+    return Player

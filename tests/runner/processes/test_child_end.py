@@ -1,0 +1,115 @@
+"""The real child process over a socket pair: how it ends when somebody else wants it to."""
+
+import os
+import select
+import signal
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.runner.conftest import ScriptedServer
+    from tests.runner.processes.conftest import Child, Launcher
+
+
+BOUND_MS: Final = 20_000
+SHELL_THAT_SAYS_ITS_PID: Final = """
+@wf.shell(effect=idempotent("long"))
+def long() -> Command:
+    return Command("trap '' TERM; echo $$ > pid; sleep 600", shell=True)
+workflow = wf.build(start=long)
+"""
+
+
+def pidfd_of_shell(running: "Child") -> int:
+    """Learn the pid of the running command through a named pipe, without polling."""
+    os.mkfifo(running.file.parent / "pid")
+    running.launch()
+    running.serve_until_running("long")
+    return os.pidfd_open(int((running.file.parent / "pid").read_text()))
+
+
+def ended(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    try:
+        return bool(poll.poll(BOUND_MS))
+    finally:
+        os.close(descriptor)
+
+
+def test_the_end_of_the_stream_kills_the_shell_group_and_the_child(
+    child: "Launcher", server: "ScriptedServer"
+) -> None:
+    running = child(SHELL_THAT_SAYS_ITS_PID)
+    shell = pidfd_of_shell(running)
+    running.connection.close()
+    assert ended(shell)
+    assert running.end()[0] == 4
+    assert server.steps == []
+
+
+def test_the_end_of_the_stream_ends_user_code_that_never_returns(child: "Launcher") -> None:
+    running = child("""
+@wf.compute()
+def stuck() -> None:
+    (here / "up").write_text("up")
+    threading.Event().wait()
+workflow = wf.build(start=stuck)
+""")
+    os.mkfifo(running.file.parent / "up")
+    running.launch()
+    running.serve_until_running("stuck")
+    assert (running.file.parent / "up").read_text() == "up"
+    running.connection.close()
+    assert running.end()[0] == 4
+
+
+def test_a_lost_claim_ends_the_child_without_another_message(
+    child: "Launcher", server: "ScriptedServer"
+) -> None:
+    running = child(SHELL_THAT_SAYS_ITS_PID)
+    running.launch()
+    ready = running.receive()
+    assert ready is not None
+    running.send({"messageId": ready["messageId"], "outcome": "claimLost"})
+    assert running.receive() is None
+    assert running.end()[0] == 3
+    assert server.steps == []
+
+
+@pytest.mark.parametrize("how", ["control", "signal"])
+def test_a_stop_abandons_the_node_unrecorded(
+    how: str, child: "Launcher", server: "ScriptedServer"
+) -> None:
+    running = child(SHELL_THAT_SAYS_ITS_PID)
+    shell = pidfd_of_shell(running)
+    if how == "control":
+        running.send({"control": "stop"})
+    else:
+        running.process.send_signal(signal.SIGTERM)
+    running.serve()
+    assert ended(shell)
+    assert running.end()[0] == 0
+    assert running.exiting == {"reason": "stopped"}
+    assert server.steps == []
+    assert server.active is not None
+
+
+def test_a_stop_ends_code_that_ignores_it(child: "Launcher", server: "ScriptedServer") -> None:
+    running = child("""
+@wf.compute()
+def stuck() -> None:
+    (here / "up").write_text("up")
+    threading.Event().wait()
+workflow = wf.build(start=stuck)
+""")
+    os.mkfifo(running.file.parent / "up")
+    running.launch()
+    running.serve_until_running("stuck")
+    assert (running.file.parent / "up").read_text() == "up"
+    running.process.send_signal(signal.SIGTERM)
+    running.serve()
+    assert running.end()[0] == 0
+    assert running.exiting == {"reason": "stopped", "detail": "user code did not stop"}
+    assert server.steps == []

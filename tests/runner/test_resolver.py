@@ -1,0 +1,179 @@
+"""What the resolver answers, as a function and as a process."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+
+import pi_workflows
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.definition import DefinitionSnapshot
+from pi_workflows.protocol.frames import FrameDecoder, encode_frame, parse_canonical
+from pi_workflows.runner.resolver import resolve
+
+BOUND_S: Final = 20.0
+ROOT: Final = Path(pi_workflows.__file__).resolve().parent.parent
+HEAD: Final = """
+import threading
+from pydantic import BaseModel
+from pi_workflows import Ctx, Workflow
+class In(BaseModel):
+    count: int
+    label: str = "none"
+"""
+BODY: Final = """
+@wf.compute()
+def node(ctx: Ctx[In]) -> int:
+    return ctx.input.count
+workflow = wf.build(start=node)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sys, "path", list(sys.path))  # Loading a file extends it.
+    return tmp_path
+
+
+def write(project: Path, *, title: str = "None", body: str = BODY) -> Path:
+    file = project / "count.workflow.py"
+    file.write_text(f'{HEAD}\nwf = Workflow("count", input=In, title={title})\n{body}')
+    return file
+
+
+def request(project: Path, workflow: str, value: JsonValue) -> JsonObject:
+    return {
+        "schema": "pi-workflows.resolve-request.v1",
+        "projectPath": str(project),
+        "workflow": workflow,
+        "input": value,
+        "home": str(project / "home"),
+    }
+
+
+def ask(project: Path, value: JsonValue, **options: Any) -> JsonObject:  # noqa: ANN401
+    return resolve(request(project, "./count.workflow.py", value), **options)
+
+
+def test_a_good_file_is_resolved_with_its_normalised_input_and_title(project: Path) -> None:
+    file = write(project, title="lambda i: f'{i.label} x {i.count}'")
+    answer = ask(project, {"count": "3"})
+    assert answer["outcome"] == "resolved"
+    assert answer["workflowName"] == "count"
+    assert answer["input"] == {"count": 3, "label": "none"}
+    assert answer["title"] == "none x 3"
+    assert cast("JsonObject", answer["source"])["path"] == str(file)
+    snapshot = DefinitionSnapshot.parse(cast("JsonObject", answer["definitionSnapshot"]))
+    assert snapshot.start_at == "node"
+
+
+def test_an_async_title_is_awaited(project: Path) -> None:
+    body = "async def name(_i, _n): return 'later'\nwf = Workflow('count', title=name)" + (
+        BODY.replace("Ctx[In]", "Ctx").replace("ctx.input.count", "1")
+    )
+    write(project, body=body)
+    assert ask(project, None).get("title") == "later"
+
+
+def test_a_title_that_hangs_is_refused_at_its_bound(project: Path) -> None:
+    """The bound is 30 s in the product."""
+    write(project, title="lambda i: threading.Event().wait()")
+    answer = ask(project, {"count": 1}, title_timeout_s=0.02)
+    assert (answer["outcome"], answer["code"]) == ("refused", "TITLE_TIMEOUT")
+
+
+@pytest.mark.parametrize("title", ["lambda i: 1 / 0", "lambda i: 3"])
+def test_a_title_that_fails_is_refused(title: str, project: Path) -> None:
+    write(project, title=title)
+    assert ask(project, {"count": 1})["code"] == "TITLE_FAILED"
+
+
+def test_a_refused_input_names_its_fields(project: Path) -> None:
+    write(project)
+    answer = ask(project, {"count": "many"})
+    assert answer["code"] == "INPUT_REJECTED"
+    assert "count" in str(answer["message"])
+
+
+def test_a_failing_import_is_told_with_its_line_and_its_traceback_apart(project: Path) -> None:
+    file = write(project, body="\n1 / 0\n")
+    answer = ask(project, None)
+    assert answer["code"] == "SOURCE_FAILED"
+    line = 1 + file.read_text().splitlines().index("1 / 0")
+    assert f"count.workflow.py:{line}" in str(answer["message"])
+    assert "Traceback" not in str(answer["message"])
+    assert "ZeroDivisionError" in str(answer["detail"])
+
+
+def test_an_unknown_name_is_refused(project: Path) -> None:
+    answer = resolve(request(project, "nowhere", None))
+    assert (answer["outcome"], answer["code"]) == ("refused", "SOURCE_UNKNOWN")
+
+
+class Resolver:
+    """A resolver process and this end of its socket."""
+
+    def __init__(self, project: Path) -> None:
+        self.connection, theirs = socket.socketpair()
+        self.connection.settimeout(BOUND_S)
+        with theirs:
+            module = ["-P", "-m", "pi_workflows.runner.resolver"]
+            self.process = subprocess.Popen(
+                [sys.executable, *module, "--fd", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdout=subprocess.DEVNULL,
+                cwd=project,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+
+    def answer(self) -> JsonObject:
+        decoder = FrameDecoder()
+        while True:
+            data = self.connection.recv(65_536)
+            assert data
+            lines = decoder.feed(data)
+            if lines:
+                return parse_canonical(lines[0])
+
+    def close(self) -> None:
+        self.connection.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def resolver(project: Path) -> Iterator[Resolver]:
+    started = Resolver(project)
+    yield started
+    started.close()
+
+
+def test_the_process_answers_one_frame_and_ends(resolver: Resolver, project: Path) -> None:
+    write(
+        project, body="print('{}')\nthreading.Thread(target=threading.Event().wait).start()" + BODY
+    )
+    resolver.connection.sendall(encode_frame(request(project, "count.workflow.py", {"count": 1})))
+    assert resolver.answer()["outcome"] == "resolved"
+    assert resolver.process.wait(BOUND_S) == 0
+
+
+def test_the_process_ends_with_its_stream_even_inside_an_import(
+    resolver: Resolver, project: Path
+) -> None:
+    os.mkfifo(project / "up")
+    body = f"open({str(project / 'up')!r}, 'w').write('up')\nthreading.Event().wait()\n"
+    write(project, body=body.replace(".write('up')", ".close()"))
+    resolver.connection.sendall(encode_frame(request(project, "count.workflow.py", {"count": 1})))
+    opened = threading.Thread(target=(project / "up").read_text, daemon=True)
+    opened.start()
+    opened.join(BOUND_S)
+    assert not opened.is_alive()
+    resolver.connection.close()
+    assert resolver.process.wait(BOUND_S) == 4
