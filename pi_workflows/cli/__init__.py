@@ -1,0 +1,1 @@
+"""The `pi-workflows` command; a command imports only what it needs."""

@@ -1,0 +1,48 @@
+"""Plain rendering: durations, tables, texts without control characters."""
+
+import pytest
+
+from pi_workflows.cli import output, render
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (-5, "0 ms"),
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1_000, "1.0 s"),
+        (59_949, "59.9 s"),
+        (60_000, "1 m 00 s"),
+        (185_000, "3 m 05 s"),
+        (3_600_000, "1 h 00 m"),
+        (90_060_000, "25 h 01 m"),
+    ],
+)
+def test_durations_read_as_people_say_them(milliseconds: int, text: str) -> None:
+    assert render.duration(milliseconds) == text
+
+
+def test_a_table_aligns_cuts_and_cleans_its_cells() -> None:
+    text = render.table(("A", "B"), [("x\x1b[1m", "y" * 70), ("long cell", "z\nz")])
+    lines = text.splitlines()
+    assert lines[0] == "A          B"
+    assert lines[1] == f"x[1m       {'y' * 59}…"
+    assert lines[2] == "long cell  z z"
+
+
+def test_instants_that_are_none_or_no_instant_are_empty() -> None:
+    assert render.local_time(None) == ""
+    assert render.local_time("yesterday") == ""
+    assert render.span(None, None) == ""
+
+
+def test_every_control_character_but_newline_and_tab_is_removed() -> None:
+    everything = "".join(map(chr, range(0xA0)))
+    kept = output.safe_text(everything)
+    assert kept == "\t\n" + "".join(map(chr, range(0x20, 0x7F)))
+    assert output.safe_text("a\u202eb\u2066c") == "abc"
+
+
+def test_json_escapes_what_a_terminal_would_obey() -> None:
+    assert output.json_text("\x1b\x9b\u202e\ud800ä") == '"\\u001b\\u009b\\u202e\\ud800ä"'

@@ -1,0 +1,53 @@
+"""The holder of the lock is one exact process, never one that has its pid by now."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pi_workflows.client.holder import end_holder, left_by_a_crash, read_holder
+from pi_workflows.protocol.canonical import canonical_bytes
+from pi_workflows.protocol.paths import StatePaths
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="identity comes from /proc")
+
+
+def identity(pid: int) -> str:
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return f"linux-proc-start:{boot_id}:{ticks}"
+
+
+def write_lock(paths: StatePaths, pid: int, start_identity: str) -> None:
+    paths.lock.write_bytes(canonical_bytes({"pid": pid, "startIdentity": start_identity}))
+
+
+def test_no_lock_file_or_an_unreadable_one_names_nobody(paths: StatePaths) -> None:
+    assert read_holder(paths) is None
+    for text in ("{", "[]", '{"pid":0,"startIdentity":"x"}', '{"pid":1}'):
+        paths.lock.write_text(text)
+        assert read_holder(paths) is None
+        assert not left_by_a_crash(paths)
+
+
+def test_a_living_holder_was_not_left_by_a_crash(paths: StatePaths) -> None:
+    write_lock(paths, os.getpid(), identity(os.getpid()))
+    assert not left_by_a_crash(paths)
+
+
+def test_a_process_that_has_ended_but_was_not_reaped_counts_as_gone(paths: StatePaths) -> None:
+    process = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    write_lock(paths, process.pid, identity(process.pid))
+    assert not left_by_a_crash(paths)
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert left_by_a_crash(paths)
+    process.communicate()
+
+
+def test_a_reused_pid_is_not_the_holder_and_is_never_signalled(paths: StatePaths) -> None:
+    write_lock(paths, os.getpid(), "linux-proc-start:earlier:1")
+    assert left_by_a_crash(paths)
+    assert not end_holder(paths)
