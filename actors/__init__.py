@@ -1,0 +1,1 @@
+"""Trio tasks that each own one thing and write only through the store actor."""

@@ -1,0 +1,40 @@
+"""What ends a server: each with the exit code that its process answers.
+
+ServerRefused            the server cannot start or go on, for a reason an operator can act on
+  AlreadyRunning         another server serves this state
+"""
+
+from pi_workflows.protocol.errors import ErrorCode, ExitCode
+
+
+class ServerRefused(Exception):
+    """The server cannot start or go on.
+
+    Attributes:
+        exit_code: of the process.
+        code: stable, for `--json`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit_code: ExitCode = ExitCode.FAILED,
+        code: ErrorCode = ErrorCode.SERVER_UNAVAILABLE,
+    ) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.code = code
+
+
+class AlreadyRunning(ServerRefused):
+    """Another server serves this state; it was not touched."""
+
+    def __init__(self, pid: int | None) -> None:
+        who = f"PID {pid}" if pid is not None else "another process"
+        super().__init__(
+            f"the workflow server is already running ({who}). "
+            "Use it, or stop it first: pi-workflows server stop",
+            exit_code=ExitCode.ALREADY_RUNNING,
+            code=ErrorCode.SERVER_ALREADY_RUNNING,
+        )

@@ -1,0 +1,35 @@
+"""Bounded reads beside the writer: READONLY connections that never hold the write queue up."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from store.opening import open_reader
+from store.transaction import Reading
+
+
+class Readers:
+    """One read-only connection, used inline on the loop for queries of at most a few hundred rows.
+
+    A block is synchronous: no other task runs meanwhile, so one connection serves all.
+    """
+
+    def __init__(self, path: Path, wall_ms: Callable[[], int]) -> None:
+        """Open the connection.
+
+        Raises:
+            StateMissingError, StateIncompatibleError, StorageFault: as `open_reader`.
+        """
+        self._reader: Final = open_reader(path)
+        self._wall_ms: Final = wall_ms
+
+    @contextmanager
+    def reading(self) -> Generator[Reading]:
+        """Give several queries one consistent view of what is committed. Do not await inside."""
+        with self._reader.snapshot() as connection:
+            yield Reading(connection, self._wall_ms())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._reader.close()

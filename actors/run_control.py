@@ -1,0 +1,156 @@
+"""Start and cancel runs for clients: each command once per request, its receipt in its commit."""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from actors.client_requests import ClientRequest, RunCancel, RunStart
+from actors.resolver import RefusedWorkflow, ResolvedWorkflow, resolve
+from actors.run_owner import CANCELLED
+from actors.services import CONTROL, Services
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.errors import ErrorCode
+from pi_workflows.protocol.ids import run_id_for
+from pi_workflows.protocol.states import CommandOutcome
+from pi_workflows.protocol.timestamps import compact
+from store import receipts
+from store.authority import Permit
+from store.blobs import Blob
+from store.receipts import Reply, Request
+from store.run_cancelling import DEFAULT_REASON, CancelReply, Verdict, cancel_run
+from store.run_creation import NewRun, create_run
+from store.transaction import Transaction
+
+_DETAIL_CHARS: Final = 8_192
+
+
+class RunControl:
+    """What local clients may ask of runs and of the server itself."""
+
+    def __init__(self, services: Services, stop: Callable[[], None]) -> None:
+        """`stop` begins an orderly stop of the server."""
+        self._services: Final = services
+        self._stop: Final = stop
+
+    async def start(self, request: ClientRequest, payload: RunStart) -> Reply:
+        """Resolve the workflow in a child, then reserve the run with its receipt in one commit.
+
+        Race contract: equal requests reserve one run; later ones adopt it, and resolve nothing if
+        its receipt is there already. Refusals are stored.
+        """
+        services = self._services
+        asked = self._request(request)
+        with services.readers.reading() as reading:
+            known = receipts.stored(reading, asked)
+        if known is not None:
+            return known
+        project_path = os.path.realpath(payload.project_path)
+        if not os.path.isdir(project_path):
+            reply = _refused(
+                RefusedWorkflow(ErrorCode.PAYLOAD_INVALID, "the project folder does not exist")
+            )
+            return await services.store.do(receipts.receipted, asked, lambda _: reply)
+        found = await resolve(services, project_path, payload.workflow, payload.input)
+        if isinstance(found, RefusedWorkflow):
+            reply = _refused(found)
+            return await services.store.do(receipts.receipted, asked, lambda _: reply)
+        create = partial(_create, self._new_run(project_path, payload, found))
+        return await services.store.do(receipts.receipted, asked, create)
+
+    async def cancel(self, request: ClientRequest, payload: RunCancel) -> Reply:
+        """End a run; on a run that this server owns, under its own claim (README 20).
+
+        The terminal commit comes first, then the runner is stopped.
+        """
+        services = self._services
+        assert request.run_id is not None
+        run_id = request.run_id
+        permit = Permit(CONTROL, services.claims.claim_of(run_id), request.expected_revision)
+        reply = await services.store.do_urgent(
+            receipts.receipted,
+            self._request(request),
+            partial(_cancel, permit, run_id, payload.reason or DEFAULT_REASON),
+        )
+        if reply.receipt is not None and reply.receipt.get("verdict") == Verdict.WON.value:
+            services.claims.end(run_id, CANCELLED)
+        return reply
+
+    async def stop_server(self, request: ClientRequest) -> Reply:
+        """Begin an orderly stop; the receipt is durable before it begins."""
+        reply = await self._services.store.do(
+            receipts.receipted,
+            self._request(request),
+            lambda _: Reply(CommandOutcome.ACCEPTED, receipt={"stopping": True}),
+        )
+        self._stop()
+        return reply
+
+    def _request(self, request: ClientRequest) -> Request:
+        return Request(
+            request.request_id,
+            request.client_id,
+            request.operation,
+            request.idempotency_key,
+            request.fingerprint,
+            request.run_id,
+            self._services.identity.epoch,
+        )
+
+    def _new_run(self, project_path: str, payload: RunStart, found: ResolvedWorkflow) -> NewRun:
+        world = self._services.world
+        suffix = world.ids.new_uuid().replace("-", "")[:8]
+        return NewRun(
+            run_id=run_id_for(compact(world.clock.wall_ms()), found.workflow_name, suffix),
+            workflow_name=found.workflow_name,
+            workflow_ref=found.workflow_ref,
+            project_path=project_path,
+            source_path=found.source_path,
+            source_hash=found.source_hash,
+            snapshot=found.snapshot,
+            run_input=found.run_input,
+            launch_options=Blob.of_json(payload.launch_options),
+            title=found.title,
+            origin_session_id=None,
+        )
+
+
+def _create(new: NewRun, tx: Transaction) -> Reply:
+    created = create_run(tx, Permit(CONTROL), new)
+    receipt: JsonObject = {
+        "runId": created.run_id,
+        "status": created.status.value,
+        "workflowName": new.workflow_name,
+    }
+    return Reply(CommandOutcome.ACCEPTED, 1, receipt)
+
+
+def _cancel(permit: Permit, run_id: str, reason: str, tx: Transaction) -> Reply:
+    found = cancel_run(tx, permit, run_id, reason)
+    outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
+    return Reply(outcome, found.revision, _verdict(run_id, found))
+
+
+def _verdict(run_id: str, found: CancelReply) -> JsonObject:
+    cut_off: JsonObject = {}
+    if found.cut_off is not None:
+        cut_off = {"attemptId": found.cut_off.attempt_id, "nodeId": found.cut_off.node_id}
+    ambiguous: list[JsonValue] = [
+        {"effectId": effect.effect_id, "effectType": effect.effect_type}
+        for effect in found.ambiguous
+    ]
+    return {
+        "runId": run_id,
+        "verdict": found.verdict.value,
+        "status": found.status.value,
+        "revision": found.revision,
+        "cutOff": cut_off,
+        "ambiguousEffects": ambiguous,
+    }
+
+
+def _refused(refused: RefusedWorkflow) -> Reply:
+    receipt: JsonObject = {"code": refused.code}
+    if refused.detail is not None:
+        receipt["detail"] = refused.detail[:_DETAIL_CHARS]
+    return Reply(CommandOutcome.REJECTED, None, receipt, refused.message)

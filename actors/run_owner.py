@@ -1,0 +1,220 @@
+"""Own one run: claim it, serve one child under the tenure, and leave it at a durable boundary.
+
+What it guarantees:
+
+- the claim is committed before anything is started, and a child is recorded before it is spawned;
+- losing the claim, a cancel by an operator and a stop of the server all end the child, its
+  session and its shell processes *before* the run can be claimed again;
+- every end of a child is recorded once, with one of the six outcomes, and is no failure of the
+  run: committed attempts and effects decide how the run goes on.
+"""
+
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+import trio
+
+from actors.claims import HeldRun
+from actors.runner_conversation import Conversation, RunnerEnd
+from actors.runner_launch import LaunchedRunner, launch_runner
+from actors.services import Services
+from pi_workflows.protocol.ids import RunId
+from pi_workflows.protocol.states import WorkerStatus
+from runtime.errors import RuntimeFault
+from runtime.log import Log
+from runtime.process import ExitStatus
+from runtime.tenure import Tenure, TenureLost, Terms
+from store import leases, workers
+from store.authority import CLAIM_MS, Claim, Permit
+from store.errors import ClaimLostError, LeaseHeldError, NotClaimableError, RunUnknownError
+from store.run_claiming import ClaimedRun, claim_run
+from store.run_parking import Departure, park_run
+from store.workers import WorkerEnd
+
+RENEW_EVERY_S: Final = 10.0
+CANCELLED: Final = "cancelled"
+"""Tenure reason of a run that a control command has ended."""
+
+_STOP_GRACE_S: Final = 2.0
+_EXIT_WAIT_S: Final = 1.0
+"""How long a child that is done may take to exit by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """A claimed run with its permit and tenure."""
+
+    claimed: ClaimedRun
+    permit: Permit
+    tenure: Tenure
+
+    @property
+    def run_id(self) -> RunId:
+        """The run."""
+        return self.claimed.run.run_id
+
+
+class RunOwner:
+    """The actor of one run; lives for one child."""
+
+    def __init__(self, services: Services, run_id: RunId) -> None:
+        self._services: Final = services
+        self._run_id: Final = run_id
+        self._log: Log = services.log.bind("run_owner", runId=run_id)
+
+    async def run(self) -> bool:
+        """Claim the run and serve it until its child has ended.
+
+        Cancelled: the child is stopped, the run handed off, the lease released; shielded.
+
+        Returns:
+            False when the run was not to be had; nothing was started then.
+        """
+        services = self._services
+        claimed_at = trio.current_time()
+        try:
+            claimed = await services.store.do(
+                claim_run, Permit(services.identity.host), self._run_id, services.identity.owner
+            )
+        except (LeaseHeldError, NotClaimableError, RunUnknownError) as refused:
+            self._log.debug("claim_refused", reason=str(refused.code))
+            return False
+        tenure = Tenure(self._terms(claimed.claim), claimed_at=claimed_at)
+        held = HeldRun(claimed.claim, tenure)
+        services.claims.add(self._run_id, held)
+        permit = Permit(services.identity.host, claimed.claim)
+        try:
+            async with tenure:
+                await self._serve(Ownership(claimed, permit, tenure))
+        except TenureLost as lost:
+            self._log.info("tenure_ended", generation=claimed.claim.generation, reason=lost.reason)
+        finally:
+            services.claims.discard(self._run_id, held)
+        return True
+
+    def _terms(self, claim: Claim) -> Terms:
+        store = self._services.store
+
+        async def renew() -> None:
+            try:
+                await store.do_urgent(leases.renew_claim, claim)
+            except ClaimLostError as lost:
+                raise TenureLost(lost.reason) from lost
+
+        async def release() -> None:
+            try:
+                await store.do_urgent(leases.release, claim)
+            except ClaimLostError as lost:
+                raise TenureLost(lost.reason) from lost
+
+        return Terms(
+            renew=renew,
+            release=release,
+            lasts_s=CLAIM_MS[claim.owner_type] / 1000,
+            renew_every_s=RENEW_EVERY_S,
+        )
+
+    async def _serve(self, owned: Ownership) -> None:
+        """Launch the child, converse, and clean up whatever happens."""
+        conversation = Conversation(self._services, owned.claimed, owned.permit, owned.tenure)
+        runner: LaunchedRunner | None = None
+        end = RunnerEnd.INTERRUPTED
+        try:
+            runner = await launch_runner(self._services, owned.claimed, owned.permit)
+            end = await conversation.serve(runner.channel)
+            await self._let_exit(runner, end)
+        except RuntimeFault as fault:
+            self._log.warning("runner_not_started", error=str(fault))
+            end = RunnerEnd.CRASHED
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._clean_up(owned, runner, end, progressed=conversation.progressed)
+
+    async def _let_exit(self, runner: LaunchedRunner, end: RunnerEnd) -> None:
+        if end in {RunnerEnd.FINISHED, RunnerEnd.PARKED, RunnerEnd.ABANDONED_CODE}:
+            with trio.move_on_after(_EXIT_WAIT_S):
+                await runner.child.wait()
+
+    async def _clean_up(
+        self,
+        owned: Ownership,
+        runner: LaunchedRunner | None,
+        end: RunnerEnd,
+        *,
+        progressed: bool,
+    ) -> None:
+        if runner is not None:
+            status = await self._stop_child(runner)
+            services = self._services
+            services.processes.remove(runner.child.identity)
+            how = _worker_end(end, status, runner)
+            await services.store.do(workers.end, runner.worker_epoch, how)
+            self._log.info(
+                "runner_ended",
+                generation=owned.claimed.claim.generation,
+                outcome=how.status.value,
+                exitCode=how.exit_code,
+                signal=how.signal,
+            )
+        await self._park(owned, _departure(end, progressed=progressed))
+
+    async def _stop_child(self, runner: LaunchedRunner) -> ExitStatus:
+        """End the child and its whole session; what survives SIGKILL is logged and left."""
+        try:
+            return await runner.child.stop(_STOP_GRACE_S)
+        except RuntimeFault as fault:
+            self._log.error("processes_survived", error=str(fault), hint=fault.hint)
+            return ExitStatus(None, None)
+
+    async def _park(self, owned: Ownership, departure: Departure | None) -> None:
+        if departure is None or not owned.tenure.is_held:
+            return
+        try:
+            await self._services.store.do(park_run, owned.permit, owned.run_id, departure)
+        except ClaimLostError as lost:
+            self._log.info("park_refused", reason=str(lost.reason))
+            return
+        owned.tenure.released()
+
+
+def _departure(end: RunnerEnd, *, progressed: bool) -> Departure | None:
+    """Say how the run is given up; None when a commit has settled that already."""
+    match end:
+        case RunnerEnd.FINISHED | RunnerEnd.PARKED:
+            return None
+        case RunnerEnd.INTERRUPTED:
+            return Departure.HANDED_OFF
+        case RunnerEnd.ABANDONED_CODE:
+            return Departure.ABANDONED_CODE
+        case RunnerEnd.SOURCE_CHANGED:
+            return Departure.SOURCE_CHANGED
+        case RunnerEnd.CRASHED | RunnerEnd.NOT_READY | RunnerEnd.CLAIM_LOST | RunnerEnd.REFUSED:
+            if progressed:
+                return Departure.DIED_AFTER_PROGRESS
+            return Departure.DIED_WITHOUT_PROGRESS
+        case _:
+            assert_never(end)
+
+
+_STATUS_OF_END: Final = {
+    RunnerEnd.FINISHED: WorkerStatus.EXITED,
+    RunnerEnd.PARKED: WorkerStatus.EXITED,
+    RunnerEnd.ABANDONED_CODE: WorkerStatus.EXITED,
+    RunnerEnd.SOURCE_CHANGED: WorkerStatus.EXITED,
+    RunnerEnd.INTERRUPTED: WorkerStatus.CANCELLED,
+    RunnerEnd.NOT_READY: WorkerStatus.TIMED_OUT,
+    RunnerEnd.CRASHED: WorkerStatus.CRASHED,
+    RunnerEnd.REFUSED: WorkerStatus.CRASHED,
+    RunnerEnd.CLAIM_LOST: WorkerStatus.CLAIM_LOST,
+}
+
+
+def _worker_end(end: RunnerEnd, status: ExitStatus, runner: LaunchedRunner) -> WorkerEnd:
+    recorded = _STATUS_OF_END[end]
+    ended_badly = recorded not in {WorkerStatus.EXITED, WorkerStatus.CANCELLED}
+    return WorkerEnd(
+        recorded,
+        status.code,
+        str(status.signal) if status.signal is not None else None,
+        (runner.child.output_tail() or None) if ended_badly else None,
+    )

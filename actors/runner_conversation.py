@@ -1,0 +1,251 @@
+"""Answer one runner child until it is done: hello, proposals, reads, farewell."""
+
+import enum
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+import trio
+
+from actors.runner_channel import RunnerChannel, RunnerMessage, RunnerProtocolError, StaleRunner
+from actors.runner_proposals import ProposalMalformed, parse_advance
+from actors.services import Services
+from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.definition import DefinitionSnapshot
+from pi_workflows.protocol.ids import WorkerEpoch
+from pi_workflows.protocol.states import WorkerMessageOutcome
+from runtime.log import Log
+from runtime.sync_points import SyncPoint
+from runtime.tenure import Tenure
+from store import blobs, definitions, run_history
+from store.authority import Permit
+from store.errors import ClaimLostError
+from store.proposals import Message
+from store.run_claiming import ClaimedRun, ReadyRun, child_ready
+from store.run_messages import advance_once
+
+READY_S: Final = 15.0
+"""How long a child may take from its launch to its hello."""
+
+_REASON_CHARS: Final = 64
+
+
+class RunnerEnd(enum.Enum):
+    """Why a conversation ended."""
+
+    FINISHED = enum.auto()
+    PARKED = enum.auto()
+    ABANDONED_CODE = enum.auto()
+    SOURCE_CHANGED = enum.auto()
+    NOT_READY = enum.auto()
+    CRASHED = enum.auto()
+    REFUSED = enum.auto()
+    CLAIM_LOST = enum.auto()
+    INTERRUPTED = enum.auto()
+
+
+_FAREWELLS: Final = {
+    "finished": RunnerEnd.FINISHED,
+    "parked": RunnerEnd.PARKED,
+    "abandonedCode": RunnerEnd.ABANDONED_CODE,
+    "stopped": RunnerEnd.INTERRUPTED,
+    "failed": RunnerEnd.REFUSED,
+}
+
+_Answer = Callable[[RunnerMessage], Awaitable[RunnerEnd | None]]
+
+
+class Conversation:
+    """The server's side of one child's life.
+
+    Attributes:
+        progressed: an attempt finished or an effect was settled since the hello (README 31).
+    """
+
+    def __init__(
+        self, services: Services, claimed: ClaimedRun, permit: Permit, tenure: Tenure
+    ) -> None:
+        self._services: Final = services
+        self._claimed: Final = claimed
+        self._permit: Final = permit
+        self._tenure: Final = tenure
+        self._log: Log = services.log.bind("runner", runId=claimed.run.run_id)
+        self._definition: DefinitionSnapshot = self._load_definition()
+        self._ended = False
+        self._parked = False
+        self.progressed = False
+
+    async def serve(self, channel: RunnerChannel) -> RunnerEnd:
+        """Answer until the child says goodbye, breaks off, or may not go on.
+
+        Raises:
+            ClaimLostError: never: it ends as `CLAIM_LOST`.
+        """
+        try:
+            end = await self._wait_ready(channel)
+            while end is None:
+                message = await channel.receive()
+                if message is None:
+                    return self._broken_off()
+                end = await self._answer(channel, message)
+        except StaleRunner:
+            return RunnerEnd.CLAIM_LOST
+        except RunnerProtocolError as error:
+            self._log.warning("runner_protocol_error", error=str(error))
+            return RunnerEnd.CRASHED
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return self._broken_off()
+        return end
+
+    def _broken_off(self) -> RunnerEnd:
+        """The child is gone without a word: after the end of its work that is no crash."""
+        if self._ended:
+            return RunnerEnd.FINISHED
+        return RunnerEnd.PARKED if self._parked else RunnerEnd.CRASHED
+
+    def _load_definition(self) -> DefinitionSnapshot:
+        with self._services.readers.reading() as reading:
+            return definitions.load(reading, self._claimed.run.definition_digest)
+
+    async def _wait_ready(self, channel: RunnerChannel) -> RunnerEnd | None:
+        """Wait for the hello, or for the word that the source is not the pinned one."""
+        with trio.move_on_after(READY_S):
+            message = await channel.receive()
+            if message is None:
+                return RunnerEnd.CRASHED
+            if message.operation == "run.park":
+                await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
+                self._log.warning("source_changed", detail=str(message.payload.get("detail")))
+                return RunnerEnd.SOURCE_CHANGED
+            if message.operation == "runner.exiting":
+                return await self._exiting(channel, message)
+            if message.operation != "runner.ready":
+                raise RunnerProtocolError("the first message is not runner.ready")
+            return await self._ready(channel, message)
+        return RunnerEnd.NOT_READY
+
+    async def _ready(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
+        self._services.world.sync_points.reached(SyncPoint.RUNNER_READY_BEFORE_REPLY)
+        run_id = self._claimed.run.run_id
+        sent = trio.current_time()
+        try:
+            ready = await self._services.store.do(
+                child_ready, self._permit, run_id, channel.worker_epoch
+            )
+        except ClaimLostError:
+            return await self._claim_lost(channel, message)
+        self._tenure.extended(sent)
+        with self._services.readers.reading() as reading:
+            run_input = blobs.read_json(reading, self._claimed.run.input_hash)
+        result: JsonObject = {
+            "command": "resume" if ready.resumes else "start",
+            "input": run_input,
+            "stepCount": ready.step_count,
+            "boundary": _boundary(ready),
+        }
+        await channel.reply(
+            message, WorkerMessageOutcome.ACCEPTED, revision=ready.revision, result=result
+        )
+        return None
+
+    async def _answer(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
+        match message.operation:
+            case "run.advance":
+                return await self._advance(channel, message)
+            case "run.state":
+                return await self._state(channel, message)
+            case "runner.exiting":
+                return await self._exiting(channel, message)
+            case "runner.progress":
+                await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
+                return None
+            case _:
+                await channel.reply(
+                    message, WorkerMessageOutcome.REJECTED, error="unknown operation"
+                )
+                return None
+
+    async def _advance(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
+        try:
+            proposal = self._proposal(channel.worker_epoch, message)
+        except ProposalMalformed as error:
+            await channel.reply(message, WorkerMessageOutcome.REJECTED, error=str(error))
+            return None
+        permit = Permit(self._permit.actor, self._permit.claim, message.expected_revision)
+        sent = trio.current_time()
+        try:
+            answered = await self._services.store.do(advance_once, permit, proposal)
+        except ClaimLostError:
+            return await self._claim_lost(channel, message)
+        if answered.advanced is not None:
+            self.progressed |= answered.advanced.progressed
+            self._ended |= answered.advanced.ended
+            self._parked |= answered.advanced.parked
+            self._note_lease(sent)
+        if self._parked:
+            await channel.reply(message, WorkerMessageOutcome.CLAIM_LOST)
+            return RunnerEnd.PARKED
+        await channel.reply(
+            message,
+            answered.outcome,
+            revision=answered.revision,
+            result=answered.result,
+            error=answered.error,
+        )
+        return None
+
+    def _note_lease(self, sent: float) -> None:
+        if self._ended or self._parked:
+            self._tenure.released()
+        else:
+            self._tenure.extended(sent)
+
+    def _proposal(self, worker_epoch: WorkerEpoch, message: RunnerMessage) -> Message:
+        return Message(
+            self._claimed.run.run_id,
+            worker_epoch,
+            message.message_id,
+            message.fingerprint,
+            parse_advance(message.payload),
+            self._definition,
+            self._services.identity.server_id,
+        )
+
+    async def _state(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
+        from_step = message.payload.get("fromStep")
+        if type(from_step) is not int or from_step < 0:
+            await channel.reply(
+                message, WorkerMessageOutcome.REJECTED, error="fromStep is no step index"
+            )
+            return None
+        with self._services.readers.reading() as reading:
+            page = run_history.page(reading, self._claimed.run.run_id, from_step)
+        await channel.reply(message, WorkerMessageOutcome.ACCEPTED, result=page)
+        return None
+
+    async def _exiting(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd:
+        reason = str(message.payload.get("reason"))[:_REASON_CHARS]
+        await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
+        end = _FAREWELLS.get(reason, RunnerEnd.CRASHED)
+        if end is RunnerEnd.REFUSED:
+            detail = cast("str | None", message.payload.get("detail"))
+            self._log.warning("runner_gave_up", detail=str(detail))
+        if end is RunnerEnd.FINISHED and not self._ended:
+            return RunnerEnd.CRASHED
+        return end
+
+    async def _claim_lost(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd:
+        await channel.reply(message, WorkerMessageOutcome.CLAIM_LOST)
+        return RunnerEnd.CLAIM_LOST
+
+
+def _boundary(ready: ReadyRun) -> JsonObject:
+    attempt = ready.interrupted
+    if attempt is None:
+        return {}
+    return {
+        "interrupted": {
+            "attemptId": attempt.attempt_id,
+            "nodeId": attempt.node_id,
+            "visit": attempt.visit,
+        }
+    }

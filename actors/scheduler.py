@@ -1,0 +1,104 @@
+"""Admit runs within capacity, soonest first; sleep until a commit, an exit or an exact instant.
+
+One admission at a time: a run that is being claimed counts against the capacity like one that is
+served. Cancel, renewal and clean-up never wait here.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from actors.run_owner import RunOwner
+from actors.services import Services
+from pi_workflows.protocol.ids import RunId
+from pi_workflows.protocol.states import ResourceType
+from runtime.supervisor import Restart, SupervisedTask, Supervisor
+from store import run_queue
+from store.transaction import Change
+
+RECHECK_S: Final = 60.0
+"""Longest sleep while some run is due later: the wall clock may have been stepped meanwhile."""
+
+REFUSED_PAUSE_S: Final = 1.0
+"""Pause after a claim was refused, so that a row that lists but refuses cannot spin the loop."""
+
+
+class Scheduler:
+    """The one actor that starts run owners."""
+
+    def __init__(self, services: Services, owners: Supervisor) -> None:
+        """`owners` supervises the run owners; each fails alone."""
+        self._services: Final = services
+        self._owners: Final = owners
+        self._admitted: Final[set[str]] = set()
+        self._held_back: Final[dict[str, float]] = {}
+        self._wake = trio.Event()
+        services.store.listen(self._changed)
+
+    @property
+    def active(self) -> int:
+        """Runs that are being claimed or served."""
+        return len(self._admitted)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Admit until cancelled."""
+        task_status.started()
+        while True:
+            self._wake = trio.Event()
+            pause = self._admit_due()
+            with trio.move_on_after(pause):
+                await self._wake.wait()
+
+    def _changed(self, changes: frozenset[Change]) -> None:
+        if any(change.resource_type == ResourceType.RUN for change in changes):
+            self._wake.set()
+
+    def _admit_due(self) -> float:
+        """Start owners for what is due; return how long to sleep, in seconds."""
+        services = self._services
+        free = services.capacity - len(self._admitted)
+        if free <= 0:
+            return float("inf")
+        with services.readers.reading() as reading:
+            candidates = run_queue.claimable(reading, services.capacity * 2 + free)
+            now = reading.now
+        pause = float("inf")
+        for candidate in candidates:
+            if candidate.run_id in self._admitted:
+                continue
+            due_in = max((candidate.available_at - now) / 1000, self._held_for(candidate.run_id))
+            if due_in > 0:
+                pause = min(pause, due_in, RECHECK_S)
+            elif free > 0:
+                self._start(RunId(candidate.run_id))
+                free -= 1
+        return pause
+
+    def _held_for(self, run_id: str) -> float:
+        until = self._held_back.get(run_id)
+        if until is None:
+            return 0
+        left = until - trio.current_time()
+        if left <= 0:
+            del self._held_back[run_id]
+        return left
+
+    def _start(self, run_id: RunId) -> None:
+        self._admitted.add(run_id)
+        self._owners.start(
+            SupervisedTask(key=run_id, run=self._serving(run_id), restart=Restart.TEMPORARY)
+        )
+
+    def _serving(self, run_id: RunId) -> Callable[[], Awaitable[None]]:
+        async def serve() -> None:
+            served = False
+            try:
+                served = await RunOwner(self._services, run_id).run()
+            finally:
+                if not served:
+                    self._held_back[run_id] = trio.current_time() + REFUSED_PAUSE_S
+                self._admitted.discard(run_id)
+                self._wake.set()
+
+        return serve

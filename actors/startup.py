@@ -1,0 +1,190 @@
+"""Bring a server up in the order of C §1; a step that fails leaves nothing behind.
+
+lock -> database -> epoch -> ended children -> freed leases -> settled effects and parked runs.
+Only after that is the socket bound: whoever is answered is answered from recovered state.
+"""
+
+import os
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+
+from actors.errors import ServerRefused
+from actors.readers import Readers
+from actors.server_lock import Locked, acquire_server_lock
+from actors.services import SYSTEM, ServerIdentity, Services
+from actors.store_actor import StoreActor
+from pi_workflows.protocol.paths import StatePaths
+from runtime.listener import check_socket_path
+from runtime.lock_file import LockHolder
+from runtime.log import Log
+from runtime.private_files import ensure_private_directory
+from runtime.registry import ProcessRegistry
+from runtime.sync_points import SyncPoint
+from runtime.world import World
+from store import host, quick_check, recovery
+from store.authority import Permit
+from store.batch import Batch, Command, run_alone
+from store.creation import create_database
+from store.database import Writer
+from store.files import OsFiles
+from store.host import HostClaim, HostProcess
+from store.opening import open_writer
+from store.state_dir import prepare_state_dir
+from store.runs import RunRow
+from store.transaction import Reading, Transaction
+from store.wal import wal_bytes
+
+ResultT = TypeVar("ResultT")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A server that owns the database and has recovered it; nothing runs yet."""
+
+    services: Services
+    claim: HostClaim
+    locked: Locked
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The database under this server's epoch."""
+
+    writer: Writer
+    batch: Batch
+    claim: HostClaim
+
+    def run(self, command: Command[ResultT]) -> ResultT:
+        """Run one command in a transaction of its own; there is nobody yet to share one with."""
+        return run_alone(self.batch, command)
+
+
+class Startup:
+    """The steps before the socket, each undone when a later one fails."""
+
+    def __init__(self, world: World, paths: StatePaths, log: Log, capacity: int) -> None:
+        self._world: Final = world
+        self._paths: Final = paths
+        self._log: Final = log
+        self._capacity: Final = capacity
+        self._reached: Final = world.sync_points.reached
+
+    async def run(self, undo: AsyncExitStack) -> Started:
+        """Bring everything up; `undo` takes it down again in the reverse order.
+
+        Raises:
+            ServerRefused: another server runs, or the file is damaged.
+            StateIncompatibleError: not our database; not a byte was changed.
+            StatePathError, NotPrivate, SocketPathTooLong: the directory cannot be used.
+        """
+        paths = self._paths
+        check_socket_path(paths.socket)
+        prepare_state_dir(paths.state_dir)
+        ensure_private_directory(paths.host_dir)
+        locked = await self._lock(undo)
+        opened = self._open(locked, undo)
+        registry = ProcessRegistry(paths.registry, self._world.processes)
+        await self._end_children(registry)
+        self._recover(opened)
+        readers = Readers(paths.database, self._world.clock.wall_ms)
+        undo.callback(readers.close)
+        identity = ServerIdentity(
+            locked.holder.server_id,
+            opened.claim.epoch,
+            locked.holder.identity.pid,
+            self._world.clock.wall_ms(),
+        )
+        store = StoreActor(opened.writer, self._world)
+        store.fence(opened.claim)
+        services = Services(
+            world=self._world,
+            paths=paths,
+            identity=identity,
+            store=store,
+            readers=readers,
+            processes=registry,
+            log=self._log,
+            capacity=self._capacity,
+        )
+        return Started(services, opened.claim, locked)
+
+    async def _lock(self, undo: AsyncExitStack) -> Locked:
+        own = self._world.processes.identity_of(os.getpid())
+        if own is None:
+            raise ServerRefused("this process has no readable identity; is /proc mounted?")
+        server_id = f"server-{self._world.ids.new_uuid()}"
+        locked = await acquire_server_lock(
+            self._paths, LockHolder(own, server_id), self._world.processes, self._log
+        )
+        undo.callback(locked.release, self._paths)
+        self._reached(SyncPoint.START_LOCK_HELD)
+        return locked
+
+    def _open(self, locked: Locked, undo: AsyncExitStack) -> Opened:
+        """Create or open the database and take the next epoch.
+
+        The lock is held and its previous holder is gone, so nobody else can have the file open:
+        the log is made durable before SQLite reads it, and the dead server's claim has lapsed.
+        """
+        paths, world = self._paths, self._world
+        create_database(paths.database, now=world.clock.wall_ms(), older_state=paths.older_state)
+        unclean = bool(wal_bytes(paths.database, OsFiles()))
+        writer = open_writer(paths.database, after_unclean_stop=True)
+        undo.callback(self._close_writer, writer)
+        self._reached(SyncPoint.START_DATABASE_OPEN)
+        if unclean:
+            self._check_soundness(writer)
+        batch = Batch(writer, world.ids, world.clock.wall_ms)
+        own = locked.holder
+        process = HostProcess(own.server_id, own.identity.pid, own.identity.start_identity)
+        claim = run_alone(batch, partial(_acquire, process))
+        batch.claim = claim
+        self._log.info("epoch_taken", epoch=claim.epoch, serverId=own.server_id)
+        self._reached(SyncPoint.START_EPOCH_TAKEN)
+        return Opened(writer, batch, claim)
+
+    def _close_writer(self, writer: Writer) -> None:
+        """Close the file, unless the store actor has closed it."""
+        if not writer.closed:
+            writer.close()
+
+    def _check_soundness(self, writer: Writer) -> None:
+        if self._paths.database.stat().st_size > quick_check.QUICK_CHECK_BYTES_MAX:
+            self._log.warning("quick_check_skipped", reason="the file is larger than 64 MiB")
+            return
+        reading = Reading(writer.connection, self._world.clock.wall_ms())
+        if not quick_check.is_sound(reading):
+            raise ServerRefused(
+                "the database is damaged and is not served. Copy state.sqlite with its -wal and "
+                "-shm files away, then restore a backup; pi-workflows state verify PATH tells "
+                "what is wrong with a copy."
+            )
+
+    async def _end_children(self, registry: ProcessRegistry) -> None:
+        """End what a dead server left running, before any of its runs can be claimed."""
+        ended = await registry.end_registered()
+        self._log.info("children_ended", ended=len(ended.ended), dropped=len(ended.dropped))
+        self._reached(SyncPoint.START_CHILDREN_ENDED)
+
+    def _recover(self, opened: Opened) -> None:
+        permit = Permit(SYSTEM)
+        left = opened.run(lambda tx: recovery.close_predecessor(tx, permit))
+        self._reached(SyncPoint.START_LEASES_EXPIRED)
+        reading = Reading(opened.writer.connection, self._world.clock.wall_ms())
+        under_way = recovery.under_way(reading)
+        for run_id in under_way:
+            opened.run(partial(_recover_run, permit, run_id))
+        self._log.info(
+            "state_recovered", leases=left.leases, workers=left.workers, runs=len(under_way)
+        )
+        self._reached(SyncPoint.START_EFFECTS_SETTLED)
+
+
+def _acquire(process: HostProcess, tx: Transaction) -> HostClaim:
+    return host.acquire(tx, process, holder_gone=True)
+
+
+def _recover_run(permit: Permit, run_id: str, tx: Transaction) -> RunRow:
+    return recovery.recover_run(tx, permit, run_id)

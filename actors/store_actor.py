@@ -1,0 +1,240 @@
+"""The one writer: takes what waits, runs it in one transaction, commits once, then answers.
+
+What it guarantees:
+
+- *Cancelled means not executed*: a cancelled caller's command was withdrawn before it ran, or its
+  outcome is awaited and returned;
+- an answer is given only after COMMIT returned, so it is durable;
+- renewals and cancels go first; a batch is bounded by count and by time on the loop;
+- statements run on the loop, COMMIT in the world's commit executor (measured: a writer thread
+  collapses a hundredfold as soon as the loop is busy);
+- a failed COMMIT or a lost epoch ends the store: every caller of the batch learns which, nobody
+  is answered from a guess, and the server stops.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+
+import trio
+
+from runtime.mailbox import Lane, Letter, Mailbox
+from runtime.sync_points import SyncPoint
+from runtime.world import World
+from store.batch import Batch, Command, TransactionDied
+from store.database import Writer
+from store.errors import (
+    EpochLost,
+    OutcomeUnknown,
+    StateBusyError,
+    StateIncompatibleError,
+    StoreDown,
+)
+from store.host import HostClaim
+from store.transaction import Change, Transaction
+from store.wal import CheckpointMode, checkpoint
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+_Letter = Letter[Command[Any], Any]
+
+INBOX_MAX: Final = 256
+BATCH_MAX: Final = 128
+BATCH_LOOP_S: Final = 0.003
+"""A batch stops taking commands after this much loop time (README 9)."""
+
+BUSY_S: Final = 5.0
+BUSY_RETRY_FIRST_S: Final = 0.001
+BUSY_RETRY_MAX_S: Final = 0.05
+
+CHECKPOINT_FRAMES: Final = 2_000
+"""Frames of the log (4 KiB each) at which a checkpoint is due while busy."""
+
+IDLE_BEFORE_CHECKPOINT_S: Final = 2.0
+
+_FATAL: Final = (OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown)
+
+
+class StoreActor:
+    """Owner of the writing connection."""
+
+    def __init__(self, writer: Writer, world: World) -> None:
+        """Take over an open writer; `serve` must run for anything to be answered."""
+        self._world: Final = world
+        self._writer: Final = writer
+        self._batch: Final = Batch(writer, world.ids, world.clock.wall_ms)
+        self._mailbox: Final = Mailbox[Command[Any], Any](INBOX_MAX)
+        self._listeners: Final[list[Callable[[frozenset[Change]], None]]] = []
+        self._frames = 0
+
+    @property
+    def claim(self) -> HostClaim | None:
+        """The server's claim that fences every batch; None before it is taken."""
+        return self._batch.claim
+
+    def fence(self, claim: HostClaim | None) -> None:
+        """From now on check this claim at the start of every batch."""
+        self._batch.claim = claim
+
+    def listen(self, listener: Callable[[frozenset[Change]], None]) -> None:
+        """Call `listener` on the loop after each COMMIT with what changed; it must not block."""
+        self._listeners.append(listener)
+
+    async def do(
+        self,
+        command: Callable[Concatenate[Transaction, P], ResultT],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> ResultT:
+        """Run a store command in the next batch and return its result once it is durable.
+
+        Cancelled: the command was withdrawn before it ran, or this returns its real outcome.
+
+        Raises:
+            Rejected: the command was refused; nothing of it was written.
+            OutcomeUnknown: the commit failed; ask again after the restart.
+            StateBusyError: another process held the write lock for 5,000 ms.
+            StoreDown: the store has stopped; the command did not run.
+        """
+        return await self._ask(lambda tx: command(tx, *args, **kwargs), Lane.NORMAL)
+
+    async def do_urgent(
+        self,
+        command: Callable[Concatenate[Transaction, P], ResultT],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> ResultT:
+        """Like `do`, ahead of everything that waits in the normal lane: renewals and cancels."""
+        return await self._ask(lambda tx: command(tx, *args, **kwargs), Lane.URGENT)
+
+    async def _ask(self, command: Callable[..., ResultT], lane: Lane) -> ResultT:
+        return cast("ResultT", await self._mailbox.ask(command, lane=lane))
+
+    async def serve(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Answer commands until cancelled or until the store fails.
+
+        Raises:
+            OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown: the store is finished.
+        """
+        with self._mailbox:
+            task_status.started()
+            while True:
+                letter = await self._next_letter()
+                with trio.CancelScope(shield=True):
+                    await self._serve_batch(letter)
+                    if self._frames >= CHECKPOINT_FRAMES:
+                        await self._checkpoint(CheckpointMode.PASSIVE)
+
+    def stop(self) -> None:
+        """Refuse further commands with `StoreDown`; what a batch has taken is still answered."""
+        self._mailbox.close(StoreDown)
+
+    async def close(self) -> None:
+        """Empty the log into the database and close it; the actor serves no more."""
+        with trio.CancelScope(shield=True):
+            try:
+                await self._checkpoint(CheckpointMode.TRUNCATE)
+            finally:
+                self._writer.close()
+
+    async def _next_letter(self) -> _Letter:
+        """Wait for work; use the first quiet moment after work to move the log."""
+        while self._frames:
+            with trio.move_on_after(IDLE_BEFORE_CHECKPOINT_S):
+                return await self._mailbox.take()
+            with trio.CancelScope(shield=True):
+                await self._checkpoint(CheckpointMode.PASSIVE)
+        return await self._mailbox.take()
+
+    async def _checkpoint(self, mode: CheckpointMode) -> None:
+        await self._world.commits.run(partial(checkpoint, self._writer.connection, mode))
+        self._frames = 0
+
+    async def _serve_batch(self, first: _Letter) -> None:
+        """Run one group; a group that SQLite threw away runs again, one command at a time."""
+        taken = [first]
+        try:
+            again = await self._run_group(taken, more=True)
+            for letter in again:
+                await self._run_group([letter], more=False)
+        except _FATAL as fault:
+            for letter in taken:
+                letter.refuse(_own_copy(fault))
+            self._mailbox.close(StoreDown)
+            raise
+
+    async def _run_group(self, taken: list[_Letter], *, more: bool) -> list[_Letter]:
+        """Run and commit `taken` and, if `more`, what else waits; return who must run again.
+
+        Letters taken from the mailbox are added to `taken`, so that the caller can answer them
+        if the store fails.
+        """
+        reached = self._world.sync_points.reached
+        reached(SyncPoint.COMMAND_BEFORE_BEGIN)
+        try:
+            await self._begin()
+        except StateBusyError as busy:
+            for letter in taken:
+                letter.refuse(busy)
+            return []
+        reached(SyncPoint.COMMAND_AFTER_BEGIN)
+        answers: list[tuple[_Letter, object]] = []
+        deadline = self._world.clock.monotonic() + BATCH_LOOP_S
+        index = 0
+        while index < len(taken):
+            letter = taken[index]
+            index += 1
+            try:
+                answers.append((letter, self._batch.execute(letter.message)))
+            except TransactionDied as died:
+                letter.refuse(_as_exception(died.cause))
+                return [other for other in taken if other is not letter]
+            except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
+                letter.refuse(error)
+            reached(SyncPoint.COMMAND_AFTER_COMMAND)
+            if more and index == len(taken) < BATCH_MAX and self._has_time(deadline):
+                taken.extend(self._mailbox.take_waiting(BATCH_MAX - index))
+        await self._commit(answers)
+        return []
+
+    def _has_time(self, deadline: float) -> bool:
+        return self._world.clock.monotonic() < deadline
+
+    async def _begin(self) -> None:
+        """Begin, waiting on the loop (never in SQLite) while another process holds the lock."""
+        give_up_at = trio.current_time() + BUSY_S
+        pause = BUSY_RETRY_FIRST_S
+        while True:
+            try:
+                self._batch.begin()
+            except StateBusyError:
+                if trio.current_time() + pause > give_up_at:
+                    raise
+                await trio.sleep(pause)
+                pause = min(pause * 2, BUSY_RETRY_MAX_S)
+            else:
+                return
+
+    async def _commit(self, answers: list[tuple[_Letter, object]]) -> None:
+        reached = self._world.sync_points.reached
+        reached(SyncPoint.COMMAND_BEFORE_COMMIT)
+        changes = await self._world.commits.run(self._batch.commit)
+        self._frames += 1 + len(answers)
+        reached(SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY)
+        for letter, result in answers:
+            letter.answer(result)
+        reached(SyncPoint.COMMAND_AFTER_REPLY)
+        if changes:
+            for listener in self._listeners:
+                listener(changes)
+
+
+def _own_copy(fault: Exception) -> Exception:
+    """Give each caller an exception object of its own, so that no traceback is shared."""
+    return type(fault)(*fault.args) if isinstance(fault, StateIncompatibleError) else type(fault)()
+
+
+def _as_exception(cause: BaseException) -> Exception:
+    return cause if isinstance(cause, Exception) else RuntimeError("the command was interrupted")

@@ -1,0 +1,219 @@
+"""Composition root: build the actor tree, run it until told to stop, take it down in order.
+
+Order of the end: no more admissions, no more clients; answers that are due are written; runs are
+handed off and parked; the claim is released; the log is emptied and the file closed; socket and
+lock are removed.
+"""
+
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+import trio
+
+from actors.errors import ServerRefused
+from actors.gateway import Gateway
+from actors.heartbeat import keep_claim
+from actors.idle_exit import IdleWatch
+from actors.operations import Operations
+from actors.run_control import RunControl
+from actors.scheduler import Scheduler
+from actors.server_views import ServerViews
+from actors.services import Services
+from actors.startup import Started, Startup
+from pi_workflows.protocol.errors import ErrorCode, ExitCode
+from pi_workflows.protocol.paths import StatePaths
+from runtime.errors import Refusal, RuntimeFault
+from runtime.exception_groups import sole_error
+from runtime.listener import open_unix_listener
+from runtime.log import Log, LogFile
+from runtime.supervisor import Supervisor, TaskFailure
+from runtime.sync_points import SyncPoint, SyncPoints
+from runtime.world import World, production_world
+from store import host, run_queue
+from store.errors import (
+    EpochLost,
+    Fault,
+    OutcomeUnknown,
+    StateIncompatibleError,
+    StoreCorrupt,
+    StoreDown,
+)
+
+SWITCH_INTERVAL_S: Final = 0.0001
+"""The commit thread must win the interpreter back at once (README 9)."""
+
+CAPACITY_VARIABLE: Final = "PI_WORKFLOWS_MAX_RUNNERS"
+CAPACITY_DEFAULT: Final = 4
+
+_STORE_FATAL: Final = (OutcomeUnknown, EpochLost, StoreDown, StoreCorrupt)
+
+
+def main(
+    paths: StatePaths, *, idle_exit_ms: int | None = None, sync_points: SyncPoints | None = None
+) -> int:
+    """Run the server of one state directory in this process until it is told to stop.
+
+    Args:
+        paths: whose state.
+        idle_exit_ms: end after so long without work or clients; None never does.
+        sync_points: armed places of a test harness; None arms nothing.
+
+    Returns:
+        The exit code of the process; a diagnostic for people went to standard error.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    try:
+        world = production_world(sync_points)
+        try:
+            trio.run(_serve, world, paths, idle_exit_ms)
+        finally:
+            world.commits.close()
+    except KeyboardInterrupt:
+        return ExitCode.OK
+    except BaseException as raised:
+        return _explain(sole_error(raised))
+    return ExitCode.OK
+
+
+def _explain(error: BaseException) -> int:
+    """Tell people why the server ended; return the exit code. A bug is raised again."""
+    match error:
+        case ServerRefused():
+            text, code = str(error), error.exit_code
+        case StateIncompatibleError():
+            text, code = str(error), ExitCode.INCOMPATIBLE_STATE
+        case Fault() | RuntimeFault():
+            hint = f" {error.hint}" if error.hint else ""
+            text, code = f"{error}.{hint}", ExitCode.FAILED
+        case Refusal():
+            text, code = str(error), ExitCode.UNAVAILABLE
+        case OSError():
+            text, code = f"the server cannot start: {error}", ExitCode.FAILED
+        case _:
+            raise error
+    sys.stderr.write(f"{text}\n")
+    return int(code)
+
+
+def capacity_from_environment() -> int:
+    """Return how many runners may live at a time.
+
+    Raises:
+        ServerRefused: the variable is no positive integer.
+    """
+    text = os.environ.get(CAPACITY_VARIABLE)
+    if text is None:
+        return CAPACITY_DEFAULT
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ServerRefused(
+            f"{CAPACITY_VARIABLE} must be a positive integer",
+            exit_code=ExitCode.USAGE,
+            code=ErrorCode.USAGE,
+        )
+    return int(text)
+
+
+async def _serve(world: World, paths: StatePaths, idle_exit_ms: int | None) -> None:
+    capacity = capacity_from_environment()
+    async with AsyncExitStack() as undo:
+        file = LogFile(paths.logs / "server.log")
+        undo.callback(file.close)
+        log = Log(file, world.clock, "server")
+        try:
+            started = await Startup(world, paths, log, capacity).run(undo)
+            await Server(started, log, idle_exit_ms).run()
+        except BaseException as error:
+            real = sole_error(error)
+            if not isinstance(real, trio.Cancelled):
+                log.error("server_failed", error=f"{type(real).__name__}: {real}")
+            raise
+        log.info("server_stopped")
+
+
+@dataclass
+class Server:
+    """A started server: its actors, and the order in which they end."""
+
+    started: Started
+    log: Log
+    idle_exit_ms: int | None
+    stopping: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def services(self) -> Services:
+        """What the actors share."""
+        return self.started.services
+
+    async def run(self) -> None:
+        """Serve until told to stop, then take everything down.
+
+        Raises:
+            EpochLost, OutcomeUnknown, StoreDown, StoreCorrupt: the store cannot go on.
+        """
+        store = self.services.store
+        async with trio.open_nursery() as base:
+            await base.start(store.serve)
+            base.start_soon(keep_claim, store, self.started.claim)
+            await self._serve_runs_and_clients()
+            await store.do(host.release, self.started.claim)
+            store.stop()
+            base.cancel_scope.cancel()
+        await store.close()
+
+    async def _serve_runs_and_clients(self) -> None:
+        services = self.services
+        async with Supervisor(
+            randomness=services.world.randomness,
+            on_failure=self._owner_failed,
+            fatal=_STORE_FATAL,
+        ) as owners:
+            scheduler = Scheduler(services, owners)
+            views = ServerViews(services)
+            idle = IdleWatch(lambda: self._is_needed(views, scheduler))
+            services.store.listen(lambda _: idle.touch())
+
+            def population(clients: int) -> None:
+                views.clients = clients
+                idle.touch()
+
+            control = RunControl(services, self.stopping.set)
+            gateway = Gateway(services, Operations(services, control, views), population)
+            async with trio.open_nursery() as front:
+                listener = open_unix_listener(services.paths.socket)
+                services.world.sync_points.reached(SyncPoint.START_SOCKET_BOUND)
+                front.start_soon(gateway.run, listener)
+                front.start_soon(self._stop_on_signals)
+                await front.start(scheduler.run)
+                if self.idle_exit_ms is not None:
+                    front.start_soon(self._stop_when_idle, idle, self.idle_exit_ms / 1000)
+                self.log.info("server_ready", epoch=services.identity.epoch)
+                await self.stopping.wait()
+                self.log.info("server_stopping")
+                views.state = "stopping"
+                await gateway.drain()
+                front.cancel_scope.cancel()
+            await owners.stop_all()
+
+    def _is_needed(self, views: ServerViews, scheduler: Scheduler) -> bool:
+        if views.clients or scheduler.active:
+            return True
+        with self.services.readers.reading() as reading:
+            return bool(run_queue.claimable(reading, 1))
+
+    async def _stop_when_idle(self, idle: IdleWatch, idle_s: float) -> None:
+        await idle.wait_idle(idle_s)
+        self.log.info("server_idle")
+        self.stopping.set()
+
+    async def _stop_on_signals(self) -> None:
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for number in signals:
+                self.log.info("signal", number=int(number))
+                self.stopping.set()
+
+    def _owner_failed(self, failure: TaskFailure) -> None:
+        self.log.error("run_owner_failed", runId=failure.key, error=failure.text)
