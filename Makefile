@@ -31,7 +31,7 @@ cases: .venv/.installed-dev ## List which acceptance cases have a test.
 	@.venv/bin/python tools/cases.py
 
 bench: .venv/.installed ## Print first figures: commands and steps per second.
-	@.venv/bin/python tools/bench.py
+	@.venv/bin/python -m bench
 
 ci: ## Everything that must be green: the linters and all tests.
 	@.ci/run

@@ -1,10 +1,10 @@
 """The server's live claims on runs, in memory: who may be asked to let go (README 20).
 
-A control command on a run that this server owns uses the server's own claim. The registry is
-comfort: the row decides, and a claim that is stale here is refused there.
+A control command on a run that this server owns uses the server's own claim. A claim is entered by
+the very command that takes it, so that a cancel in the same batch already finds it. The registry
+is comfort: the row decides, and a claim that is stale here is refused there.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.ids import RunId
@@ -12,12 +12,34 @@ from runtime.tenure import Tenure
 from store.authority import Claim
 
 
-@dataclass(frozen=True, slots=True)
 class HeldRun:
-    """A run that an owner of this server works on."""
+    """A run that an owner of this server has claimed.
 
-    claim: Claim
-    tenure: Tenure
+    Attributes:
+        claim: as committed, or about to be.
+    """
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim: Final = claim
+        self._tenure: Tenure | None = None
+        self._ended: str | None = None
+
+    def held_by(self, tenure: Tenure) -> None:
+        """Name the tenure that holds the claim; it ends at once if `end` came first."""
+        self._tenure = tenure
+        if self._ended is not None:
+            self._end(tenure, self._ended)
+
+    def end(self, reason: str) -> None:
+        """Cancel the owner, for a commit has just freed its lease."""
+        self._ended = reason
+        if self._tenure is not None:
+            self._end(self._tenure, reason)
+
+    @staticmethod
+    def _end(tenure: Tenure, reason: str) -> None:
+        tenure.released()
+        tenure.end(reason)
 
 
 class ClaimRegistry:
@@ -26,9 +48,11 @@ class ClaimRegistry:
     def __init__(self) -> None:
         self._held: Final[dict[str, HeldRun]] = {}
 
-    def add(self, run_id: RunId, held: HeldRun) -> None:
-        """Note a claim that has just been committed."""
+    def enter(self, run_id: RunId, claim: Claim) -> HeldRun:
+        """Note a claim that the current transaction takes."""
+        held = HeldRun(claim)
         self._held[run_id] = held
+        return held
 
     def discard(self, run_id: RunId, held: HeldRun) -> None:
         """Forget the claim, unless a later one has replaced it."""
@@ -44,8 +68,7 @@ class ClaimRegistry:
         """Cancel the owner of a run whose lease a commit has just freed."""
         held = self._held.get(run_id)
         if held is not None:
-            held.tenure.released()
-            held.tenure.end(reason)
+            held.end(reason)
 
     @property
     def count(self) -> int:

@@ -1,12 +1,13 @@
 """The client protocol's requests, checked to the field before anything acts on them."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Final, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
 
 from pi_workflows.protocol.canonical import JsonObject, canonical_bytes, digest
+from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import FrameError
 from pi_workflows.protocol.ids import is_peer_id
 from pi_workflows.protocol.version import CLIENT_PROTOCOL
@@ -40,6 +41,8 @@ class ClientRequest:
 
 class PayloadInvalid(ValueError):
     """A payload has a missing, unknown or malformed field; the text names it, never its value."""
+
+    code: Final = ErrorCode.PAYLOAD_INVALID
 
 
 def parse_request(frame: JsonObject) -> ClientRequest:
@@ -142,7 +145,10 @@ class Content(Payload):
     offset: Annotated[int, Field(ge=0)] = 0
 
 
-def parse_payload(model: type[Payload], payload: JsonObject) -> Any:  # noqa: ANN401 - the model given
+PayloadT = TypeVar("PayloadT", bound=Payload)
+
+
+def parse_payload(model: type[PayloadT], payload: JsonObject) -> PayloadT:
     """Return the payload as `model`.
 
     Raises:

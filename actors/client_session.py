@@ -9,6 +9,7 @@ What it guarantees:
 """
 
 from collections import OrderedDict, deque
+from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -27,7 +28,6 @@ from pi_workflows.protocol.frames import (
 from pi_workflows.protocol.states import CommandOutcome
 from pi_workflows.protocol.version import CLIENT_PROTOCOL, PACKAGE_VERSION
 from runtime.line_stream import LineStream
-from runtime.log import Log
 from store.receipts import Reply
 from store.transaction import Change
 
@@ -36,6 +36,9 @@ IN_FLIGHT_MAX: Final = 32
 
 SUBSCRIPTIONS_MAX: Final = 64
 
+VIEW_PAUSE_S: Final = 0.05
+"""A connection is sent views at most this often: faster shows nobody more and costs every step."""
+
 ERROR_CHARS_MAX: Final = 2_048
 
 
@@ -43,33 +46,28 @@ class ClientSession:
     """One connection and what it watches."""
 
     def __init__(
-        self, services: Services, operations: Operations, stream: trio.SocketStream
+        self, services: Services, operations: Operations, stream: trio.abc.Stream
     ) -> None:
         self._services: Final = services
         self._operations: Final = operations
         self._lines: Final = LineStream(stream, services.world.sync_points)
         self._connection_id: Final = services.world.ids.new_uuid()
-        self._log: Log = services.log.bind("client", connection=self._connection_id)
-        self._responses: Final[deque[bytes]] = deque()
+        self._log: Final = services.log.bind("client", connection=self._connection_id)
+        self._responses: Final[deque[_Outgoing]] = deque()
+        self._views_from = 0.0
         self._due: Final[OrderedDict[str, None]] = OrderedDict()
         self._watched: Final[dict[str, Subscription]] = {}
         self._work = trio.Event()
         self._quiet = trio.Event()
         self._is_writing = False
+        self._is_gone = False
         self._slots: Final = trio.Semaphore(IN_FLIGHT_MAX, max_value=IN_FLIGHT_MAX)
 
     async def serve(self) -> None:
         """Serve until the client leaves, breaks the protocol, or the server stops."""
         try:
             async with trio.open_nursery() as nursery:
-                self._push(
-                    {
-                        "schema": CLIENT_PROTOCOL,
-                        "type": "hello",
-                        "connectionId": self._connection_id,
-                        "packageVersion": PACKAGE_VERSION,
-                    }
-                )
+                self._responses.append(_Outgoing(encode_frame(self._hello()), frees_slot=False))
                 nursery.start_soon(self._write)
                 await self._read(nursery)
                 nursery.cancel_scope.cancel()
@@ -105,7 +103,9 @@ class ClientSession:
 
     async def idle(self) -> None:
         """Return once no request is worked on and every response is written."""
-        while self._slots.value < IN_FLIGHT_MAX or self._responses or self._is_writing:
+        while not self._is_gone and (
+            self._slots.value < IN_FLIGHT_MAX or self._responses or self._is_writing
+        ):
             self._quiet = trio.Event()
             await self._quiet.wait()
 
@@ -122,42 +122,45 @@ class ClientSession:
             return
 
     async def _answer(self, request: ClientRequest) -> None:
-        try:
-            reply = await self._operations.handle(request, self)
-            self._push(_response(request, reply))
-        finally:
-            self._slots.release()
-            self._work.set()
-
-    def _push(self, message: JsonObject) -> None:
+        reply = await self._operations.handle(request, self)
+        message = _response(request, reply)
         try:
             frame = encode_frame(message)
         except FrameTooLarge:
-            frame = encode_frame(_too_large(message))
-        self._responses.append(frame)
+            frame = encode_frame(_too_large(request))
+        self._responses.append(_Outgoing(frame, frees_slot=True))
         self._work.set()
 
     async def _write(self) -> None:
+        """Write responses as they come and views at their pace.
+
+        A request's slot is free again only when its response is written, so a client that asks
+        and never reads is asked to wait by its own socket.
+        """
         try:
             while True:
-                frame = self._next_frame()
-                self._is_writing = frame is not None
-                if frame is None:
+                self._work = trio.Event()
+                outgoing = self._next_outgoing()
+                if outgoing is None:
                     self._quiet.set()
-                    self._work = trio.Event()
-                    await self._work.wait()
-                else:
-                    await self._lines.send(frame)
+                    with trio.move_on_at(self._views_from if self._due else float("inf")):
+                        await self._work.wait()
+                    continue
+                self._is_writing = True
+                await self._lines.send(outgoing.frame)
+                self._is_writing = False
+                if outgoing.frees_slot:
+                    self._slots.release()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            self._is_writing = False
-            self._responses.clear()
+            self._is_gone = True
             self._quiet.set()
 
-    def _next_frame(self) -> bytes | None:
+    def _next_outgoing(self) -> "_Outgoing | None":
         """Return what to write next: responses first, then views, built only now."""
         if self._responses:
             return self._responses.popleft()
-        while self._due:
+        now = trio.current_time()
+        while self._due and now >= self._views_from:
             subscription_id, _ = self._due.popitem(last=False)
             subscription = self._watched.get(subscription_id)
             if subscription is None:
@@ -165,8 +168,26 @@ class ClientSession:
             with self._services.readers.reading() as reading:
                 event = subscription.event(reading)
             if event is not None:
-                return encode_frame(event)
+                if not self._due:
+                    self._views_from = now + VIEW_PAUSE_S
+                return _Outgoing(encode_frame(event), frees_slot=False)
         return None
+
+    def _hello(self) -> JsonObject:
+        return {
+            "schema": CLIENT_PROTOCOL,
+            "type": "hello",
+            "connectionId": self._connection_id,
+            "packageVersion": PACKAGE_VERSION,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """A frame to write; `frees_slot` when it answers a request."""
+
+    frame: bytes
+    frees_slot: bool
 
 
 def _response(request: ClientRequest, reply: Reply) -> JsonObject:
@@ -185,12 +206,10 @@ def _response(request: ClientRequest, reply: Reply) -> JsonObject:
     return response
 
 
-def _too_large(message: JsonObject) -> JsonObject:
-    return {
-        "schema": CLIENT_PROTOCOL,
-        "type": "response",
-        "requestId": message.get("requestId", ""),
-        "outcome": CommandOutcome.REJECTED.value,
-        "receipt": {"code": "RESULT_TOO_LARGE"},
-        "error": "the answer does not fit one frame",
-    }
+def _too_large(request: ClientRequest) -> JsonObject:
+    refused = Reply(
+        CommandOutcome.REJECTED,
+        receipt={"code": "RESULT_TOO_LARGE"},
+        error="the answer does not fit one frame",
+    )
+    return _response(request, refused)

@@ -9,8 +9,6 @@ from actors.client_session import ClientSession
 from actors.operations import Operations
 from actors.services import Services
 from runtime.exception_groups import sole_error
-from runtime.listener import UnixListener
-from runtime.log import Log
 from runtime.supervisor import describe_error
 from store.transaction import Change
 
@@ -32,10 +30,10 @@ class Gateway:
         self._operations: Final = operations
         self._population: Final = population
         self._sessions: Final[set[ClientSession]] = set()
-        self._log: Log = services.log.bind("gateway")
+        self._log: Final = services.log.bind("gateway")
         services.store.listen(self._changed)
 
-    async def run(self, listener: UnixListener) -> None:
+    async def run(self, listener: trio.abc.Listener[trio.abc.Stream]) -> None:
         """Serve until cancelled.
 
         Raises:
@@ -65,7 +63,7 @@ class Gateway:
         for session in self._sessions:
             session.notice(changes)
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
+    async def _serve(self, stream: trio.abc.Stream) -> None:
         session = ClientSession(self._services, self._operations, stream)
         self._sessions.add(session)
         self._population(len(self._sessions))

@@ -1,8 +1,9 @@
 """End a server that nobody needs: no client, no run in hand, none due later."""
 
 from collections.abc import Callable
+from typing import Final
 
-import trio
+from trio_util import AsyncBool
 
 
 class IdleWatch:
@@ -10,20 +11,14 @@ class IdleWatch:
 
     def __init__(self, needed: Callable[[], bool]) -> None:
         """`needed` says whether anything keeps the server alive now."""
-        self._needed = needed
-        self._changed = trio.Event()
+        self._needed: Final = needed
+        self._is_needed: Final = AsyncBool(value=True)
 
     def touch(self) -> None:
-        """Note that something may have changed."""
-        self._changed.set()
+        """Look again: something that `needed` depends on may have changed."""
+        self._is_needed.value = self._needed()
 
     async def wait_idle(self, idle_s: float) -> None:
         """Return once nothing has needed the server for `idle_s` seconds on end."""
-        while True:
-            self._changed = trio.Event()
-            pause = float("inf") if self._needed() else idle_s
-            with trio.move_on_after(pause):
-                await self._changed.wait()
-                continue
-            if not self._needed():
-                return
+        self.touch()
+        await self._is_needed.wait_value(False, held_for=idle_s)  # noqa: FBT003 - the value itself

@@ -1,22 +1,25 @@
 """The client operations: what each takes, whether it leaves a receipt, and who carries it out."""
 
-import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final, Generic, Protocol, TypeVar
 
 from actors import client_requests as wire
 from actors.client_requests import ClientRequest, PayloadInvalid, parse_payload
+from actors.heavy_reads import HeavyReads, ReadFailed
 from actors.run_control import RunControl
 from actors.server_views import ServerViews
 from actors.services import Services
 from actors.subscriptions import RunsSubscription, RunSubscription, Subscription, runs_page
+from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.states import CommandOutcome
 from runtime.supervisor import describe_error
 from store import run_views, runs
 from store.errors import Fault, Rejected, StateBusyError, StoreCorrupt, StoreError
 from store.receipts import Reply, refusal
+
+PayloadT = TypeVar("PayloadT", bound=wire.Payload)
 
 
 class Watcher(Protocol):
@@ -31,16 +34,48 @@ class Watcher(Protocol):
         ...
 
 
-_Handler = Callable[[ClientRequest, Any, Watcher], "Reply | Awaitable[Reply]"]
+@dataclass(frozen=True, slots=True)
+class _Call(Generic[PayloadT]):
+    """One request whose payload has been checked.
+
+    Attributes:
+        watcher: the connection that asked.
+    """
+
+    request: ClientRequest
+    payload: PayloadT
+    watcher: Watcher
+
+    @property
+    def run_id(self) -> str:
+        """The run that the request names."""
+        assert self.request.run_id is not None, "checked before the call was made"
+        return self.request.run_id
+
+
+class _Servable(Protocol):
+    async def serve(self, request: ClientRequest, watcher: Watcher) -> Reply: ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Operation:
+class _Operation(Generic[PayloadT]):
     """How one operation is checked and served."""
 
-    payload: type[wire.Payload]
-    handler: _Handler
+    payload: type[PayloadT]
+    answer: Callable[[_Call[PayloadT]], Awaitable[Reply]]
     names_run: bool = False
+
+    async def serve(self, request: ClientRequest, watcher: Watcher) -> Reply:
+        """Check what the request names and carries, then answer it.
+
+        Raises:
+            PayloadInvalid: a field is missing, unknown or malformed.
+        """
+        if self.names_run != (request.run_id is not None):
+            wanted = "names" if self.names_run else "does not name"
+            raise PayloadInvalid(f"{request.operation} {wanted} a run")
+        payload = parse_payload(self.payload, request.payload)
+        return await self.answer(_Call(request, payload, watcher))
 
 
 class Operations:
@@ -51,7 +86,8 @@ class Operations:
         self._log: Final = services.log.bind("operations")
         self._control: Final = control
         self._views: Final = views
-        self._table: Final = {
+        self._heavy: Final = HeavyReads(services)
+        self._table: Final[Mapping[str, _Servable]] = {
             "run.start": _Operation(wire.RunStart, self._run_start),
             "run.cancel": _Operation(wire.RunCancel, self._run_cancel, names_run=True),
             "run.status": _Operation(wire.NoPayload, self._run_status, names_run=True),
@@ -70,20 +106,15 @@ class Operations:
 
     async def handle(self, request: ClientRequest, watcher: Watcher) -> Reply:
         """Carry out one request; every error becomes an answer without payload or traceback."""
+        operation = self._table.get(request.operation)
+        if operation is None:
+            return refuse(
+                ErrorCode.OPERATION_UNKNOWN, f"there is no operation {request.operation}"
+            )
         try:
-            operation = self._table.get(request.operation)
-            if operation is None:
-                return refuse(
-                    ErrorCode.OPERATION_UNKNOWN, f"there is no operation {request.operation}"
-                )
-            if operation.names_run != (request.run_id is not None):
-                wanted = "names" if operation.names_run else "does not name"
-                return refuse(ErrorCode.PAYLOAD_INVALID, f"{request.operation} {wanted} a run")
-            payload = parse_payload(operation.payload, request.payload)
-            reply = operation.handler(request, payload, watcher)
-            return await reply if inspect.isawaitable(reply) else reply
-        except PayloadInvalid as invalid:
-            return refuse(ErrorCode.PAYLOAD_INVALID, str(invalid))
+            return await operation.serve(request, watcher)
+        except (PayloadInvalid, ReadFailed) as refused:
+            return refuse(refused.code, str(refused))
         except Rejected as rejected:
             return refusal(rejected)
         except StoreError as error:
@@ -102,54 +133,56 @@ class Operations:
             CommandOutcome.UNAVAILABLE, receipt={"code": str(error.code)}, error=str(error)
         )
 
-    async def _run_start(self, request: ClientRequest, payload: Any, _: Watcher) -> Reply:
-        return await self._control.start(request, payload)
+    async def _run_start(self, call: _Call[wire.RunStart]) -> Reply:
+        return await self._control.start(call.request, call.payload)
 
-    async def _run_cancel(self, request: ClientRequest, payload: Any, _: Watcher) -> Reply:
-        return await self._control.cancel(request, payload)
+    async def _run_cancel(self, call: _Call[wire.RunCancel]) -> Reply:
+        return await self._control.cancel(call.request, call.payload)
 
-    def _run_status(self, request: ClientRequest, _: Any, __: Watcher) -> Reply:
-        return done(self._views.run_state(_run_of(request)))
+    async def _run_status(self, call: _Call[wire.NoPayload]) -> Reply:
+        return done(self._views.run_state(call.run_id))
 
-    def _run_list(self, _: ClientRequest, payload: Any, __: Watcher) -> Reply:
-        return done(self._views.run_list(payload))
+    async def _run_list(self, call: _Call[wire.RunList]) -> Reply:
+        return done(self._views.run_list(call.payload))
 
-    def _server_status(self, _: ClientRequest, __: Any, ___: Watcher) -> Reply:
+    async def _server_status(self, _: _Call[wire.NoPayload]) -> Reply:
         return done(self._views.server_status())
 
-    async def _server_stop(self, request: ClientRequest, _: Any, __: Watcher) -> Reply:
-        return await self._control.stop_server(request)
+    async def _server_stop(self, call: _Call[wire.NoPayload]) -> Reply:
+        return await self._control.stop_server(call.request)
 
-    def _state_status(self, _: ClientRequest, __: Any, ___: Watcher) -> Reply:
-        return done(self._views.state_status())
+    async def _state_status(self, _: _Call[wire.NoPayload]) -> Reply:
+        return done(await self._heavy.state_status())
 
-    async def _state_verify(self, _: ClientRequest, __: Any, ___: Watcher) -> Reply:
-        return done(await self._views.state_verify())
+    async def _state_verify(self, _: _Call[wire.NoPayload]) -> Reply:
+        return done(await self._heavy.state_verify())
 
-    def _watch_runs(self, _: ClientRequest, payload: Any, watcher: Watcher) -> Reply:
-        return _watching(watcher.watch(RunsSubscription(payload.subscription_id, payload.limit)))
+    async def _watch_runs(self, call: _Call[wire.WatchRuns]) -> Reply:
+        wanted = call.payload
+        return _watch(call.watcher, RunsSubscription(wanted.subscription_id, wanted.limit))
 
-    def _runs_page(self, _: ClientRequest, payload: Any, __: Watcher) -> Reply:
+    async def _runs_page(self, call: _Call[wire.RunList]) -> Reply:
         with self._services.readers.reading() as reading:
-            return done(runs_page(reading, payload.limit, payload.cursor))
+            return done(runs_page(reading, call.payload.limit, call.payload.cursor))
 
-    def _run_view(self, request: ClientRequest, _: Any, __: Watcher) -> Reply:
+    async def _run_view(self, call: _Call[wire.NoPayload]) -> Reply:
         with self._services.readers.reading() as reading:
-            return done({"view": run_views.run_view(reading, _run_of(request))})
+            return done({"view": run_views.run_view(reading, call.run_id)})
 
-    def _watch_run(self, request: ClientRequest, payload: Any, watcher: Watcher) -> Reply:
-        run_id = _run_of(request)
+    async def _watch_run(self, call: _Call[wire.WatchRun]) -> Reply:
         with self._services.readers.reading() as reading:
-            runs.require(reading, run_id)
-        subscription = RunSubscription(payload.subscription_id, run_id, payload.revision)
-        return _watching(watcher.watch(subscription))
+            runs.require(reading, call.run_id)
+        wanted = call.payload
+        return _watch(
+            call.watcher, RunSubscription(wanted.subscription_id, call.run_id, wanted.revision)
+        )
 
-    def _unwatch(self, _: ClientRequest, payload: Any, watcher: Watcher) -> Reply:
-        watcher.unwatch(payload.subscription_id)
+    async def _unwatch(self, call: _Call[wire.Unwatch]) -> Reply:
+        call.watcher.unwatch(call.payload.subscription_id)
         return done({"subscribed": False})
 
-    def _content(self, _: ClientRequest, payload: Any, __: Watcher) -> Reply:
-        chunk = self._views.content(payload.path, payload.offset)
+    async def _content(self, call: _Call[wire.Content]) -> Reply:
+        chunk = self._views.content(call.payload.path, call.payload.offset)
         if chunk is None:
             return Reply(
                 CommandOutcome.NOT_FOUND,
@@ -159,7 +192,7 @@ class Operations:
         return done(chunk)
 
 
-def done(receipt: dict[str, Any]) -> Reply:
+def done(receipt: JsonObject) -> Reply:
     """Return an accepted answer that left no row."""
     return Reply(CommandOutcome.ACCEPTED, receipt=receipt)
 
@@ -169,12 +202,7 @@ def refuse(code: str, text: str) -> Reply:
     return Reply(CommandOutcome.REJECTED, receipt={"code": str(code)}, error=text)
 
 
-def _watching(installed: bool) -> Reply:  # noqa: FBT001 - the answer of `watch`
-    if installed:
+def _watch(watcher: Watcher, subscription: Subscription) -> Reply:
+    if watcher.watch(subscription):
         return done({"subscribed": True})
     return refuse(ErrorCode.PAYLOAD_INVALID, "this connection watches as much as it may")
-
-
-def _run_of(request: ClientRequest) -> str:
-    assert request.run_id is not None, "checked by `handle`"
-    return request.run_id

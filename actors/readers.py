@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
-from store.opening import open_reader
+from store.database import Reader
 from store.transaction import Reading
 
 
@@ -15,13 +14,9 @@ class Readers:
     A block is synchronous: no other task runs meanwhile, so one connection serves all.
     """
 
-    def __init__(self, path: Path, wall_ms: Callable[[], int]) -> None:
-        """Open the connection.
-
-        Raises:
-            StateMissingError, StateIncompatibleError, StorageFault: as `open_reader`.
-        """
-        self._reader: Final = open_reader(path)
+    def __init__(self, reader: Reader, wall_ms: Callable[[], int]) -> None:
+        """Take over an open read-only connection."""
+        self._reader: Final = reader
         self._wall_ms: Final = wall_ms
 
     @contextmanager

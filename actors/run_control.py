@@ -1,8 +1,8 @@
 """Start and cancel runs for clients: each command once per request, its receipt in its commit."""
 
-import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from actors.client_requests import ClientRequest, RunCancel, RunStart
@@ -11,8 +11,8 @@ from actors.run_owner import CANCELLED
 from actors.services import CONTROL, Services
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode
-from pi_workflows.protocol.ids import run_id_for
-from pi_workflows.protocol.states import CommandOutcome
+from pi_workflows.protocol.ids import run_id_for, run_resource_id
+from pi_workflows.protocol.states import CommandOutcome, EffectStatus
 from pi_workflows.protocol.timestamps import compact
 from store import receipts
 from store.authority import Permit
@@ -21,6 +21,10 @@ from store.receipts import Reply, Request
 from store.run_cancelling import DEFAULT_REASON, CancelReply, Verdict, cancel_run
 from store.run_creation import NewRun, create_run
 from store.transaction import Transaction
+from store.unresolved_effects import unresolved
+
+EFFECTS_MAX: Final = 256
+"""Most ambiguous effects that a verdict names."""
 
 _DETAIL_CHARS: Final = 8_192
 
@@ -45,8 +49,8 @@ class RunControl:
             known = receipts.stored(reading, asked)
         if known is not None:
             return known
-        project_path = os.path.realpath(payload.project_path)
-        if not os.path.isdir(project_path):
+        project_path = _existing_folder(payload.project_path)
+        if project_path is None:
             reply = _refused(
                 RefusedWorkflow(ErrorCode.PAYLOAD_INVALID, "the project folder does not exist")
             )
@@ -66,12 +70,14 @@ class RunControl:
         services = self._services
         assert request.run_id is not None
         run_id = request.run_id
-        permit = Permit(CONTROL, services.claims.claim_of(run_id), request.expected_revision)
-        reply = await services.store.do_urgent(
-            receipts.receipted,
-            self._request(request),
-            partial(_cancel, permit, run_id, payload.reason or DEFAULT_REASON),
-        )
+        reason = payload.reason or DEFAULT_REASON
+
+        def cancel(tx: Transaction) -> Reply:
+            # Looked up inside the batch: a claim taken earlier in it is already there.
+            permit = Permit(CONTROL, services.claims.claim_of(run_id), request.expected_revision)
+            return _cancel(permit, run_id, reason, tx)
+
+        reply = await services.store.do_urgent(receipts.receipted, self._request(request), cancel)
         if reply.receipt is not None and reply.receipt.get("verdict") == Verdict.WON.value:
             services.claims.end(run_id, CANCELLED)
         return reply
@@ -115,6 +121,12 @@ class RunControl:
         )
 
 
+def _existing_folder(path: str) -> str | None:
+    """Return the canonical path of a folder; None when there is none."""
+    folder = Path(path).resolve()
+    return str(folder) if folder.is_dir() else None
+
+
 def _create(new: NewRun, tx: Transaction) -> Reply:
     created = create_run(tx, Permit(CONTROL), new)
     receipt: JsonObject = {
@@ -128,17 +140,17 @@ def _create(new: NewRun, tx: Transaction) -> Reply:
 def _cancel(permit: Permit, run_id: str, reason: str, tx: Transaction) -> Reply:
     found = cancel_run(tx, permit, run_id, reason)
     outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
-    return Reply(outcome, found.revision, _verdict(run_id, found))
+    open_effects = unresolved(tx, run_resource_id(run_id), limit=EFFECTS_MAX)
+    ambiguous: list[JsonValue] = [
+        effect for effect in open_effects if effect["status"] == EffectStatus.AMBIGUOUS
+    ]
+    return Reply(outcome, found.revision, _verdict(run_id, found, ambiguous))
 
 
-def _verdict(run_id: str, found: CancelReply) -> JsonObject:
+def _verdict(run_id: str, found: CancelReply, ambiguous: list[JsonValue]) -> JsonObject:
     cut_off: JsonObject = {}
     if found.cut_off is not None:
         cut_off = {"attemptId": found.cut_off.attempt_id, "nodeId": found.cut_off.node_id}
-    ambiguous: list[JsonValue] = [
-        {"effectId": effect.effect_id, "effectType": effect.effect_type}
-        for effect in found.ambiguous
-    ]
     return {
         "runId": run_id,
         "verdict": found.verdict.value,
@@ -150,7 +162,7 @@ def _verdict(run_id: str, found: CancelReply) -> JsonObject:
 
 
 def _refused(refused: RefusedWorkflow) -> Reply:
-    receipt: JsonObject = {"code": refused.code}
+    receipt: JsonObject = {"code": str(refused.code)}
     if refused.detail is not None:
         receipt["detail"] = refused.detail[:_DETAIL_CHARS]
     return Reply(CommandOutcome.REJECTED, None, receipt, refused.message)

@@ -10,6 +10,7 @@ What it guarantees:
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, assert_never
 
 import trio
@@ -21,14 +22,21 @@ from actors.services import Services
 from pi_workflows.protocol.ids import RunId
 from pi_workflows.protocol.states import WorkerStatus
 from runtime.errors import RuntimeFault
-from runtime.log import Log
 from runtime.process import ExitStatus
 from runtime.tenure import Tenure, TenureLost, Terms
 from store import leases, workers
 from store.authority import CLAIM_MS, Claim, Permit
-from store.errors import ClaimLostError, LeaseHeldError, NotClaimableError, RunUnknownError
+from store.batch import Command
+from store.errors import (
+    ClaimLostError,
+    LeaseHeldError,
+    NotClaimableError,
+    RunUnknownError,
+    StateBusyError,
+)
 from store.run_claiming import ClaimedRun, claim_run
-from store.run_parking import Departure, park_run
+from store.run_parking import Departure, hand_back, park_run
+from store.transaction import Transaction
 from store.workers import WorkerEnd
 
 RENEW_EVERY_S: Final = 10.0
@@ -38,6 +46,9 @@ CANCELLED: Final = "cancelled"
 _STOP_GRACE_S: Final = 2.0
 _EXIT_WAIT_S: Final = 1.0
 """How long a child that is done may take to exit by itself."""
+
+_BUSY_TRIES: Final = 11
+"""Each waits 5 s for the lock; a run whose end is not written stays taken until a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,7 @@ class RunOwner:
     def __init__(self, services: Services, run_id: RunId) -> None:
         self._services: Final = services
         self._run_id: Final = run_id
-        self._log: Log = services.log.bind("run_owner", runId=run_id)
+        self._log: Final = services.log.bind("run_owner", runId=run_id)
 
     async def run(self) -> bool:
         """Claim the run and serve it until its child has ended.
@@ -73,59 +84,73 @@ class RunOwner:
         services = self._services
         claimed_at = trio.current_time()
         try:
-            claimed = await services.store.do(
-                claim_run, Permit(services.identity.host), self._run_id, services.identity.owner
-            )
+            claimed, held = await services.store.do(self._claim)
         except (LeaseHeldError, NotClaimableError, RunUnknownError) as refused:
             self._log.debug("claim_refused", reason=str(refused.code))
             return False
         tenure = Tenure(self._terms(claimed.claim), claimed_at=claimed_at)
-        held = HeldRun(claimed.claim, tenure)
-        services.claims.add(self._run_id, held)
         permit = Permit(services.identity.host, claimed.claim)
         try:
             async with tenure:
+                held.held_by(tenure)
                 await self._serve(Ownership(claimed, permit, tenure))
         except TenureLost as lost:
             self._log.info("tenure_ended", generation=claimed.claim.generation, reason=lost.reason)
+        except ClaimLostError as lost:
+            reason = str(lost.reason)
+            self._log.info("claim_lost", generation=claimed.claim.generation, reason=reason)
         finally:
             services.claims.discard(self._run_id, held)
         return True
 
+    def _claim(self, tx: Transaction) -> tuple[ClaimedRun, HeldRun]:
+        """Claim the run and enter the claim in the registry, in the same step of the batch."""
+        identity = self._services.identity
+        claimed = claim_run(tx, Permit(identity.host), self._run_id, identity.owner)
+        return claimed, self._services.claims.enter(self._run_id, claimed.claim)
+
     def _terms(self, claim: Claim) -> Terms:
-        store = self._services.store
-
-        async def renew() -> None:
-            try:
-                await store.do_urgent(leases.renew_claim, claim)
-            except ClaimLostError as lost:
-                raise TenureLost(lost.reason) from lost
-
-        async def release() -> None:
-            try:
-                await store.do_urgent(leases.release, claim)
-            except ClaimLostError as lost:
-                raise TenureLost(lost.reason) from lost
-
         return Terms(
-            renew=renew,
-            release=release,
+            renew=partial(self._renew, claim),
+            release=partial(self._release, claim),
             lasts_s=CLAIM_MS[claim.owner_type] / 1000,
             renew_every_s=RENEW_EVERY_S,
         )
+
+    async def _renew(self, claim: Claim) -> None:
+        while True:  # Until the tenure expires: a foreign write lock is no loss by itself.
+            try:
+                await self._services.store.do_urgent(leases.renew_claim, claim)
+            except StateBusyError:
+                self._log.warning("renewal_delayed", generation=claim.generation)
+            except ClaimLostError as lost:
+                raise TenureLost(lost.reason) from lost
+            else:
+                return
+
+    async def _release(self, claim: Claim) -> None:
+        try:
+            await self._services.store.do_urgent(leases.release, claim)
+        except StateBusyError:
+            self._log.warning("release_missed", generation=claim.generation)
+        except ClaimLostError as lost:
+            raise TenureLost(lost.reason) from lost
 
     async def _serve(self, owned: Ownership) -> None:
         """Launch the child, converse, and clean up whatever happens."""
         conversation = Conversation(self._services, owned.claimed, owned.permit, owned.tenure)
         runner: LaunchedRunner | None = None
-        end = RunnerEnd.INTERRUPTED
+        end = RunnerEnd.CRASHED
         try:
             runner = await launch_runner(self._services, owned.claimed, owned.permit)
             end = await conversation.serve(runner.channel)
             await self._let_exit(runner, end)
         except RuntimeFault as fault:
             self._log.warning("runner_not_started", error=str(fault))
-            end = RunnerEnd.CRASHED
+        except trio.Cancelled:
+            if end is RunnerEnd.CRASHED:
+                end = RunnerEnd.INTERRUPTED
+            raise
         finally:
             with trio.CancelScope(shield=True):
                 await self._clean_up(owned, runner, end, progressed=conversation.progressed)
@@ -148,7 +173,7 @@ class RunOwner:
             services = self._services
             services.processes.remove(runner.child.identity)
             how = _worker_end(end, status, runner)
-            await services.store.do(workers.end, runner.worker_epoch, how)
+            await self._settle(lambda tx: workers.end(tx, runner.worker_epoch, how))
             self._log.info(
                 "runner_ended",
                 generation=owned.claimed.claim.generation,
@@ -167,14 +192,33 @@ class RunOwner:
             return ExitStatus(None, None)
 
     async def _park(self, owned: Ownership, departure: Departure | None) -> None:
-        if departure is None or not owned.tenure.is_held:
+        """Leave the run to whoever claims it next, also when our own claim has lapsed by now."""
+        if departure is None or owned.tenure.is_released:
             return
+        claim = owned.claimed.claim
         try:
-            await self._services.store.do(park_run, owned.permit, owned.run_id, departure)
+            await self._settle(lambda tx: park_run(tx, owned.permit, owned.run_id, departure))
         except ClaimLostError as lost:
-            self._log.info("park_refused", reason=str(lost.reason))
-            return
+            self._log.info("park_refused", generation=claim.generation, reason=str(lost.reason))
+            await self._hand_back(claim)
         owned.tenure.released()
+
+    async def _hand_back(self, claim: Claim) -> None:
+        try:
+            await self._settle(lambda tx: hand_back(tx, claim, self._run_id))
+        except (ClaimLostError, LeaseHeldError) as lost:
+            self._log.info("run_replaced", generation=claim.generation, code=str(lost.code))
+
+    async def _settle(self, command: Command[object]) -> None:
+        """Write down an end, however long another process holds the write lock, within bounds."""
+        for _ in range(_BUSY_TRIES):
+            try:
+                await self._services.store.do(command)
+            except StateBusyError:
+                self._log.warning("end_not_written_yet")
+            else:
+                return
+        await self._services.store.do(command)
 
 
 def _departure(end: RunnerEnd, *, progressed: bool) -> Departure | None:

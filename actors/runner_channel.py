@@ -32,7 +32,15 @@ class RunnerProtocolError(ValueError):
 
 
 class StaleRunner(Exception):
-    """The child speaks for another generation or epoch; it is told `claimLost` and must end."""
+    """The child speaks for another generation or epoch; it is told `claimLost` and must end.
+
+    Attributes:
+        message_id: of what it sent; None when that names none.
+    """
+
+    def __init__(self, message_id: str | None) -> None:
+        super().__init__("the sender's generation or epoch is not the one that is served")
+        self.message_id = message_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +130,25 @@ class RunnerChannel:
             answer["error"] = error
         await self._lines.send(encode_frame(answer))
 
-    async def tell_stop(self) -> None:
-        """Ask the child to hand the run off: abandon the node under way and exit."""
-        await self._lines.send(encode_frame({"control": "stop"}))
+    async def turn_away(self, stale: StaleRunner) -> None:
+        """Tell a child that it may not speak for the run any more.
+
+        Raises:
+            trio.BrokenResourceError: the child is gone.
+        """
+        if stale.message_id is not None:
+            answer: JsonObject = {
+                "messageId": stale.message_id,
+                "outcome": WorkerMessageOutcome.CLAIM_LOST.value,
+            }
+            await self._lines.send(encode_frame(answer))
 
     def _parse(self, frame: JsonObject, line: bytes) -> RunnerMessage:
         credentials = self._credentials
         sender = (frame.get("runId"), frame.get("generation"), frame.get("runnerEpoch"))
-        if sender != (credentials.run_id, credentials.generation, credentials.runner_epoch):
-            raise StaleRunner
         message_id = frame.get("messageId")
+        if sender != (credentials.run_id, credentials.generation, credentials.runner_epoch):
+            raise StaleRunner(message_id if isinstance(message_id, str) else None)
         expected = frame.get("expectedRevision")
         payload = frame.get("payload")
         if (

@@ -1,5 +1,6 @@
 """Answer one runner child until it is done: hello, proposals, reads, farewell."""
 
+import contextlib
 import enum
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
@@ -11,9 +12,9 @@ from actors.runner_proposals import ProposalMalformed, parse_advance
 from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.definition import DefinitionSnapshot
+from pi_workflows.protocol.frames import FrameTooLarge
 from pi_workflows.protocol.ids import WorkerEpoch
 from pi_workflows.protocol.states import WorkerMessageOutcome
-from runtime.log import Log
 from runtime.sync_points import SyncPoint
 from runtime.tenure import Tenure
 from store import blobs, definitions, run_history
@@ -25,6 +26,9 @@ from store.run_messages import advance_once
 
 READY_S: Final = 15.0
 """How long a child may take from its launch to its hello."""
+
+FAREWELL_S: Final = 5.0
+"""How long a child whose run has ended may take to say goodbye: it holds a place meanwhile."""
 
 _REASON_CHARS: Final = 64
 
@@ -68,33 +72,41 @@ class Conversation:
         self._claimed: Final = claimed
         self._permit: Final = permit
         self._tenure: Final = tenure
-        self._log: Log = services.log.bind("runner", runId=claimed.run.run_id)
+        self._log: Final = services.log.bind("runner", runId=claimed.run.run_id)
         self._definition: DefinitionSnapshot = self._load_definition()
         self._ended = False
         self._parked = False
         self.progressed = False
 
     async def serve(self, channel: RunnerChannel) -> RunnerEnd:
-        """Answer until the child says goodbye, breaks off, or may not go on.
-
-        Raises:
-            ClaimLostError: never: it ends as `CLAIM_LOST`.
-        """
+        """Answer until the child says goodbye, breaks off, or may not go on."""
         try:
-            end = await self._wait_ready(channel)
-            while end is None:
-                message = await channel.receive()
-                if message is None:
-                    return self._broken_off()
-                end = await self._answer(channel, message)
-        except StaleRunner:
+            return await self._converse(channel)
+        except StaleRunner as stale:
+            self._log.warning("stale_runner")
+            with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await channel.turn_away(stale)
             return RunnerEnd.CLAIM_LOST
-        except RunnerProtocolError as error:
+        except (RunnerProtocolError, FrameTooLarge) as error:
             self._log.warning("runner_protocol_error", error=str(error))
             return RunnerEnd.CRASHED
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return self._broken_off()
+
+    async def _converse(self, channel: RunnerChannel) -> RunnerEnd:
+        end = await self._wait_ready(channel)
+        while end is None:
+            message = await self._next_message(channel)
+            if message is None:
+                return self._broken_off()
+            end = await self._answer(channel, message)
         return end
+
+    async def _next_message(self, channel: RunnerChannel) -> RunnerMessage | None:
+        """Wait for a message; None when none comes any more."""
+        with trio.move_on_after(FAREWELL_S if self._ended else float("inf")):
+            return await channel.receive()
+        return None
 
     def _broken_off(self) -> RunnerEnd:
         """The child is gone without a word: after the end of its work that is no crash."""
@@ -229,9 +241,10 @@ class Conversation:
         if end is RunnerEnd.REFUSED:
             detail = cast("str | None", message.payload.get("detail"))
             self._log.warning("runner_gave_up", detail=str(detail))
-        if end is RunnerEnd.FINISHED and not self._ended:
-            return RunnerEnd.CRASHED
-        return end
+        claims_too_much = (end is RunnerEnd.FINISHED and not self._ended) or (
+            end is RunnerEnd.PARKED and not self._parked
+        )
+        return RunnerEnd.CRASHED if claims_too_much else end
 
     async def _claim_lost(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd:
         await channel.reply(message, WorkerMessageOutcome.CLAIM_LOST)

@@ -4,10 +4,13 @@ import sys
 from dataclasses import dataclass
 from typing import Final
 
+import trio
+
 from actors.runner_channel import Credentials, RunnerChannel
 from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.ids import WorkerEpoch
+from pi_workflows.protocol.states import WorkerStatus
 from pi_workflows.protocol.version import RUNNER_LAUNCH, RUNNER_PROTOCOL_VERSION
 from runtime.line_stream import LineStream
 from runtime.process import DESCRIPTOR_PLACEHOLDER, Child, ChildSpec, child_environment
@@ -17,7 +20,7 @@ from store.authority import Permit
 from store.blobs import Blob
 from store.projects import path_of
 from store.run_claiming import ClaimedRun, launch
-from store.workers import Launch
+from store.workers import Launch, WorkerEnd
 
 RUNNER_MODULE: Final = "pi_workflows.runner"
 
@@ -55,21 +58,35 @@ async def launch_runner(services: Services, claimed: ClaimedRun, permit: Permit)
             Blob.of_json(envelope),
         ),
     )
-    child = await services.world.spawner.spawn(runner_spec(project_path, worker_epoch))
+    try:
+        child = await services.world.spawner.spawn(runner_spec(project_path, worker_epoch))
+    except BaseException:
+        await _record_failed_launch(services, worker_epoch)
+        raise
+    credentials = Credentials(claimed.run.run_id, claimed.claim.generation, worker_epoch)
+    channel = RunnerChannel(LineStream(child.stream), credentials)
     try:
         services.processes.add(child.identity, worker_epoch)
         services.world.sync_points.reached(SyncPoint.RUNNER_AFTER_SPAWN_BEFORE_ATTACH)
-        credentials = Credentials(claimed.run.run_id, claimed.claim.generation, worker_epoch)
-        channel = RunnerChannel(LineStream(child.stream), credentials)
         await services.store.do(
             workers.attach, worker_epoch, child.pid, child.identity.start_identity
         )
         await channel.launch(envelope)
+    except trio.BrokenResourceError:
+        # The child is gone already: its owner finds that out, and records it, when it listens.
+        return LaunchedRunner(worker_epoch, child, channel)
     except BaseException:
         await child.stop()
         services.processes.remove(child.identity)
+        await _record_failed_launch(services, worker_epoch)
         raise
     return LaunchedRunner(worker_epoch, child, channel)
+
+
+async def _record_failed_launch(services: Services, worker_epoch: WorkerEpoch) -> None:
+    """Close the row of a child that never came to serve: one open row would block the next."""
+    with trio.CancelScope(shield=True):
+        await services.store.do(workers.end, worker_epoch, WorkerEnd(WorkerStatus.CRASHED))
 
 
 def runner_spec(project_path: str, marker: str) -> ChildSpec:

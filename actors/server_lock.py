@@ -17,7 +17,9 @@ from runtime.flock import FileLock
 from runtime.identity import Liveness
 from runtime.lock_file import LockHolder, read_lock_file, remove_lock_file, write_lock_file
 from runtime.log import Log
+from runtime.network import Network
 from runtime.processes import ProcessTable
+from runtime.world import World
 
 PROBE_S: Final = 0.5
 STARTING_WAIT_S: Final = 10.0
@@ -47,7 +49,7 @@ class Locked:
 
 
 async def acquire_server_lock(
-    paths: StatePaths, holder: LockHolder, processes: ProcessTable, log: Log
+    paths: StatePaths, holder: LockHolder, world: World, log: Log
 ) -> Locked:
     """Take the lock and write who holds it.
 
@@ -58,7 +60,7 @@ async def acquire_server_lock(
     lock = FileLock(paths.flock)
     give_up_at = trio.current_time() + STARTING_WAIT_S
     while not lock.try_acquire():
-        if await _answers(paths):
+        if await _answers(paths, world.network):
             raise AlreadyRunning(_named_pid(paths))
         if trio.current_time() >= give_up_at:
             raise AlreadyRunning(_named_pid(paths))
@@ -66,7 +68,7 @@ async def acquire_server_lock(
     try:
         predecessor = _read(paths, log)
         if predecessor is not None:
-            await _await_end(predecessor, processes)
+            await _await_end(predecessor, world.processes)
         write_lock_file(paths.lock, holder)
     except BaseException:
         lock.release()
@@ -88,11 +90,11 @@ async def _await_end(predecessor: LockHolder, processes: ProcessTable) -> None:
     raise AlreadyRunning(predecessor.identity.pid)
 
 
-async def _answers(paths: StatePaths) -> bool:
+async def _answers(paths: StatePaths, network: Network) -> bool:
     """Say whether somebody says hello on the socket within 500 ms."""
     with trio.move_on_after(PROBE_S):
         try:
-            async with await trio.open_unix_socket(str(paths.socket)) as stream:
+            async with await network.connect(paths.socket) as stream:
                 return bool(await stream.receive_some(_HELLO_BYTES))
         except OSError:
             return False

@@ -4,8 +4,6 @@ import base64
 from collections import OrderedDict
 from typing import Final
 
-import trio
-
 from actors.client_requests import PayloadInvalid, RunList
 from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject, canonical_bytes, digest_hex
@@ -13,10 +11,6 @@ from pi_workflows.protocol.states import DisplayStatus
 from pi_workflows.protocol.timestamps import rfc3339
 from pi_workflows.protocol.version import PACKAGE_VERSION
 from store import projection, run_lists, server_counts
-from store.files import OsFiles
-from store.state_status import state_status
-from store.verification import verify
-from store.wal import wal_bytes
 
 INLINE_BYTES_MAX: Final = 262_144
 """A larger document is offered in parts."""
@@ -86,7 +80,7 @@ class ServerViews:
             )
 
     def server_status(self) -> JsonObject:
-        """Return who serves, and how much there is to do. No ids of people, no paths of projects."""
+        """Return who serves and how much there is to do: no ids of people, no project paths."""
         services = self._services
         identity = services.identity
         with services.readers.reading() as reading:
@@ -104,18 +98,6 @@ class ServerViews:
             "capacity": services.capacity,
             **counts,
         }
-
-    def state_status(self) -> JsonObject:
-        """Return the facts of A §12."""
-        with self._services.readers.reading() as reading:
-            size = wal_bytes(self._services.paths.database, OsFiles())
-            return state_status(reading, wal_bytes=size)
-
-    async def state_verify(self) -> JsonObject:
-        """Return what verification finds; repairs nothing."""
-        await trio.lowlevel.checkpoint()
-        with self._services.readers.reading() as reading:
-            return verify(reading)
 
     def _offer(self, document: bytes) -> JsonObject:
         """Keep a document for a while; equal ones share an address, the oldest go first."""

@@ -14,6 +14,7 @@ from actors.errors import ServerRefused
 from actors.readers import Readers
 from actors.server_lock import Locked, acquire_server_lock
 from actors.services import SYSTEM, ServerIdentity, Services
+from actors.state_files import DiskStateFiles, StateFiles
 from actors.store_actor import StoreActor
 from pi_workflows.protocol.paths import StatePaths
 from runtime.listener import check_socket_path
@@ -26,15 +27,11 @@ from runtime.world import World
 from store import host, quick_check, recovery
 from store.authority import Permit
 from store.batch import Batch, Command, run_alone
-from store.creation import create_database
 from store.database import Writer
-from store.files import OsFiles
 from store.host import HostClaim, HostProcess
-from store.opening import open_writer
-from store.state_dir import prepare_state_dir
 from store.runs import RunRow
+from store.state_dir import prepare_state_dir
 from store.transaction import Reading, Transaction
-from store.wal import wal_bytes
 
 ResultT = TypeVar("ResultT")
 
@@ -64,8 +61,17 @@ class Opened:
 class Startup:
     """The steps before the socket, each undone when a later one fails."""
 
-    def __init__(self, world: World, paths: StatePaths, log: Log, capacity: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        paths: StatePaths,
+        log: Log,
+        capacity: int,
+        state: StateFiles | None = None,
+    ) -> None:
+        """`capacity` bounds the runners; `state` replaces the database file of `paths`."""
         self._world: Final = world
+        self._state: Final = state or DiskStateFiles(paths)
         self._paths: Final = paths
         self._log: Final = log
         self._capacity: Final = capacity
@@ -88,7 +94,7 @@ class Startup:
         registry = ProcessRegistry(paths.registry, self._world.processes)
         await self._end_children(registry)
         self._recover(opened)
-        readers = Readers(paths.database, self._world.clock.wall_ms)
+        readers = Readers(self._state.open_reader(), self._world.clock.wall_ms)
         undo.callback(readers.close)
         identity = ServerIdentity(
             locked.holder.server_id,
@@ -116,7 +122,7 @@ class Startup:
             raise ServerRefused("this process has no readable identity; is /proc mounted?")
         server_id = f"server-{self._world.ids.new_uuid()}"
         locked = await acquire_server_lock(
-            self._paths, LockHolder(own, server_id), self._world.processes, self._log
+            self._paths, LockHolder(own, server_id), self._world, self._log
         )
         undo.callback(locked.release, self._paths)
         self._reached(SyncPoint.START_LOCK_HELD)
@@ -128,10 +134,10 @@ class Startup:
         The lock is held and its previous holder is gone, so nobody else can have the file open:
         the log is made durable before SQLite reads it, and the dead server's claim has lapsed.
         """
-        paths, world = self._paths, self._world
-        create_database(paths.database, now=world.clock.wall_ms(), older_state=paths.older_state)
-        unclean = bool(wal_bytes(paths.database, OsFiles()))
-        writer = open_writer(paths.database, after_unclean_stop=True)
+        world = self._world
+        self._state.create(world.clock.wall_ms())
+        unclean = bool(self._state.wal_bytes())
+        writer = self._state.open_writer()
         undo.callback(self._close_writer, writer)
         self._reached(SyncPoint.START_DATABASE_OPEN)
         if unclean:
@@ -157,9 +163,9 @@ class Startup:
         reading = Reading(writer.connection, self._world.clock.wall_ms())
         if not quick_check.is_sound(reading):
             raise ServerRefused(
-                "the database is damaged and is not served. Copy state.sqlite with its -wal and "
-                "-shm files away, then restore a backup; pi-workflows state verify PATH tells "
-                "what is wrong with a copy."
+                "the database is damaged and is not served. Move state.sqlite with its -wal and "
+                "-shm files away and put a sound copy in their place; without one, the next "
+                "start creates an empty database."
             )
 
     async def _end_children(self, registry: ProcessRegistry) -> None:

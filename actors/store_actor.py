@@ -65,7 +65,9 @@ class StoreActor:
         self._batch: Final = Batch(writer, world.ids, world.clock.wall_ms)
         self._mailbox: Final = Mailbox[Command[Any], Any](INBOX_MAX)
         self._listeners: Final[list[Callable[[frozenset[Change]], None]]] = []
-        self._frames = 0
+        self._is_log_new = False
+        self._checkpoint_due = CHECKPOINT_FRAMES
+        self._is_stopping = False
 
     @property
     def claim(self) -> HostClaim | None:
@@ -113,22 +115,29 @@ class StoreActor:
     async def serve(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Answer commands until cancelled or until the store fails.
+        """Answer commands until cancelled, stopped, or the store fails.
 
         Raises:
             OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown: the store is finished.
         """
         with self._mailbox:
             task_status.started()
-            while True:
-                letter = await self._next_letter()
-                with trio.CancelScope(shield=True):
-                    await self._serve_batch(letter)
-                    if self._frames >= CHECKPOINT_FRAMES:
-                        await self._checkpoint(CheckpointMode.PASSIVE)
+            try:
+                while True:
+                    letter = await self._next_letter()
+                    with trio.CancelScope(shield=True):
+                        await self._serve_batch(letter)
+                        if self._writer.wal_frames >= self._checkpoint_due:
+                            await self._checkpoint(CheckpointMode.PASSIVE)
+            except StoreDown:
+                if not self._is_stopping:
+                    raise
+            finally:
+                self.stop()
 
     def stop(self) -> None:
-        """Refuse further commands with `StoreDown`; what a batch has taken is still answered."""
+        """End `serve`: what a batch has taken is still answered, everything else is refused."""
+        self._is_stopping = True
         self._mailbox.close(StoreDown)
 
     async def close(self) -> None:
@@ -141,7 +150,7 @@ class StoreActor:
 
     async def _next_letter(self) -> _Letter:
         """Wait for work; use the first quiet moment after work to move the log."""
-        while self._frames:
+        while self._is_log_new:
             with trio.move_on_after(IDLE_BEFORE_CHECKPOINT_S):
                 return await self._mailbox.take()
             with trio.CancelScope(shield=True):
@@ -149,8 +158,11 @@ class StoreActor:
         return await self._mailbox.take()
 
     async def _checkpoint(self, mode: CheckpointMode) -> None:
-        await self._world.commits.run(partial(checkpoint, self._writer.connection, mode))
-        self._frames = 0
+        done = await self._world.commits.run(partial(checkpoint, self._writer.connection, mode))
+        self._is_log_new = False
+        # What a reader holds back stays in the log: the next try has to be worth its fsync.
+        left = 0 if done.complete else done.frames
+        self._checkpoint_due = left + CHECKPOINT_FRAMES
 
     async def _serve_batch(self, first: _Letter) -> None:
         """Run one group; a group that SQLite threw away runs again, one command at a time."""
@@ -177,7 +189,7 @@ class StoreActor:
             await self._begin()
         except StateBusyError as busy:
             for letter in taken:
-                letter.refuse(busy)
+                letter.refuse(_own_copy(busy))
             return []
         reached(SyncPoint.COMMAND_AFTER_BEGIN)
         answers: list[tuple[_Letter, object]] = []
@@ -190,7 +202,8 @@ class StoreActor:
                 answers.append((letter, self._batch.execute(letter.message)))
             except TransactionDied as died:
                 letter.refuse(_as_exception(died.cause))
-                return [other for other in taken if other is not letter]
+                # Who was refused before has its answer: it must not be carried out after all.
+                return [other for other in taken if other.wants_reply]
             except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
                 letter.refuse(error)
             reached(SyncPoint.COMMAND_AFTER_COMMAND)
@@ -221,7 +234,7 @@ class StoreActor:
         reached = self._world.sync_points.reached
         reached(SyncPoint.COMMAND_BEFORE_COMMIT)
         changes = await self._world.commits.run(self._batch.commit)
-        self._frames += 1 + len(answers)
+        self._is_log_new = True
         reached(SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY)
         for letter, result in answers:
             letter.answer(result)

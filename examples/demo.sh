@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the release report over this repository and shows its steps. Needs no terminal.
-# A server that was already running is left running; one started for the demo is stopped again.
+# Writes the release report about this repository and shows where it is and what the run did.
+# Needs no terminal. A server that was already running is left running; one that was started for
+# the demo is stopped again.
 set -eu
 cd "$(dirname "$0")/.."
 command=.venv/bin/pi-workflows
@@ -14,10 +15,17 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-echo "== pi-workflows run examples/release_report.workflow.py" >&2
-started=$("$command" run examples/release_report.workflow.py --detach --json)
-read_id='import json, sys; print(json.load(sys.stdin)["runId"])'
-run=$(printf '%s' "$started" | .venv/bin/python -c "$read_id")
-"$command" watch "$run"
-echo "== pi-workflows show $run" >&2
+# Prints one member of the JSON object on standard input.
+member() {
+    .venv/bin/python -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"
+}
+
+echo "== pi-workflows run examples/release_report.workflow.py"
+started=$("$command" run examples/release_report.workflow.py --detach --json \
+    --input '{"target_commits": 40, "page_commits": 8}')
+run=$(printf '%s' "$started" | member runId)
+report=$("$command" watch "$run")
+echo "== pi-workflows show $run"
 "$command" show "$run"
+echo "== the report"
+printf '%s' "$report" | member path

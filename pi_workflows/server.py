@@ -28,7 +28,6 @@ from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
 from runtime.errors import Refusal, RuntimeFault
 from runtime.exception_groups import sole_error
-from runtime.listener import open_unix_listener
 from runtime.log import Log, LogFile
 from runtime.supervisor import Supervisor, TaskFailure
 from runtime.sync_points import SyncPoint, SyncPoints
@@ -74,7 +73,7 @@ def main(
             world.commits.close()
     except KeyboardInterrupt:
         return ExitCode.OK
-    except BaseException as raised:
+    except BaseException as raised:  # noqa: BLE001 - a bug is raised again, whatever it is
         return _explain(sole_error(raised))
     return ExitCode.OK
 
@@ -129,7 +128,9 @@ async def _serve(world: World, paths: StatePaths, idle_exit_ms: int | None) -> N
         except BaseException as error:
             real = sole_error(error)
             if not isinstance(real, trio.Cancelled):
-                log.error("server_failed", error=f"{type(real).__name__}: {real}")
+                log.error(  # noqa: TRY400 - no `logging` logger; a bug's traceback is printed
+                    "server_failed", error=f"{type(real).__name__}: {real}"
+                )
             raise
         log.info("server_stopped")
 
@@ -183,7 +184,7 @@ class Server:
             control = RunControl(services, self.stopping.set)
             gateway = Gateway(services, Operations(services, control, views), population)
             async with trio.open_nursery() as front:
-                listener = open_unix_listener(services.paths.socket)
+                listener = services.world.network.listen(services.paths.socket)
                 services.world.sync_points.reached(SyncPoint.START_SOCKET_BOUND)
                 front.start_soon(gateway.run, listener)
                 front.start_soon(self._stop_on_signals)
@@ -210,7 +211,7 @@ class Server:
         self.stopping.set()
 
     async def _stop_on_signals(self) -> None:
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with self.services.world.signals.receive(signal.SIGTERM, signal.SIGINT) as signals:
             async for number in signals:
                 self.log.info("signal", number=int(number))
                 self.stopping.set()

@@ -165,7 +165,11 @@ class ExecSpawner:
         finally:
             theirs.close()
             os.close(output_write)
-        return _attach(process, spec, ours, OutputTail(output_read, spec.output_bytes_max))
+        output = OutputTail(output_read, spec.output_bytes_max)
+        try:
+            return _attach(process, spec, ours, output)
+        except OSError as error:
+            raise SpawnFailed(f"cannot watch {spec.argv[0]}: {error}") from error
 
 
 @final
@@ -208,7 +212,9 @@ class ExecChild:
             finally:
                 self._output.close()
                 await self.stream.aclose()
-        return await self.wait()
+        # No checkpoint out here: a cancelled caller has more to put away.
+        assert self._status is not None
+        return self._status
 
     async def _end_group(self, grace_s: float) -> None:
         self._signal_group(signal.SIGTERM)

@@ -14,7 +14,7 @@ _PROC: Final = Path("/proc")
 _STATE: Final = 3 - 3
 _SESSION: Final = 6 - 3
 _START_TICKS: Final = 22 - 3
-_ENVIRONMENT_END: Final = 51 - 3
+_ENVIRONMENT: Final = slice(50 - 3, 52 - 3)
 _ENDED_STATES: Final = frozenset({"Z", "X", "x"})
 
 
@@ -56,8 +56,9 @@ def started_with(pid: int, variable: str, value: str) -> bool | None:
     """
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
-        if not environment and _fields(pid)[_ENVIRONMENT_END] == "0":
-            return None
+        if not environment:
+            start, end = _fields(pid)[_ENVIRONMENT]
+            return False if start == end != "0" else None
     except OSError:
         return False
     return f"{variable}={value}".encode() in environment.split(b"\0")

@@ -76,6 +76,11 @@ class Tenure:
         """False once the lease is lost or released."""
         return self._lost is None and not self._is_released
 
+    @property
+    def is_released(self) -> bool:
+        """True once a commit has freed the lease: there is nothing left to give back."""
+        return self._is_released
+
     def extended(self, since: float) -> None:
         """Note that a write sent at `since` (trio time) was acknowledged: it renewed the lease."""
         self._expires = max(self._expires, since + self._terms.lasts_s)
@@ -95,7 +100,10 @@ class Tenure:
     async def __aenter__(self) -> Self:
         """Start renewing."""
         self._nursery = await self._manager.__aenter__()
-        self._nursery.cancel_scope.deadline = self._expires
+        scope = self._nursery.cancel_scope
+        scope.deadline = float("inf") if self._is_released else self._expires
+        if self._lost is not None:
+            scope.cancel()
         self._nursery.start_soon(self._keep)
         return self
 
@@ -111,7 +119,8 @@ class Tenure:
             TenureLost: the block was cut short because the lease was lost.
         """
         assert self._nursery is not None
-        expired = isinstance(error, trio.Cancelled) and trio.current_time() >= self._expires
+        is_cancelled = error is not None and isinstance(sole_error(error), trio.Cancelled)
+        expired = is_cancelled and trio.current_time() >= self._expires
         self._nursery.cancel_scope.cancel()
         left: BaseException | None = None
         try:
@@ -126,11 +135,16 @@ class Tenure:
         return self._conclude(error, left)
 
     def _conclude(self, error: BaseException | None, left: BaseException | None) -> bool:
-        """Raise what has to leave the block; return False to let the block's own error go on."""
-        cut_short = left is None or isinstance(left, trio.Cancelled)
-        if self._lost is not None and cut_short:
-            raise self._lost
-        if left is None or left is error:
+        """Raise what has to leave the block; return False to let the block's own error go on.
+
+        Nothing left means that the block ended well or was cut short by this scope alone; a
+        cancellation that is left came from outside and goes on, whatever became of the lease.
+        """
+        if left is None:
+            if self._lost is not None:
+                raise self._lost
+            return True
+        if left is error:
             return False
         raise left
 

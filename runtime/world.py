@@ -6,8 +6,8 @@ import secrets
 import threading
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar, cast, final
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar, cast, final
 
 import outcome
 import trio
@@ -15,13 +15,13 @@ import trio
 from runtime.backoff import Randomness
 from runtime.clock import Clock, SystemClock
 from runtime.errors import CommitExecutorClosed
+from runtime.network import Network, UnixNetwork
 from runtime.process import ExecSpawner, Spawner
 from runtime.processes import ProcessTable, SystemProcessTable
+from runtime.signals import ProcessSignals, Signals
 from runtime.sync_points import InertSyncPoints, SyncPoints
 
 Result = TypeVar("Result")
-
-_OWNER_CHECK_S: Final = 1.0
 
 
 class IdSource(Protocol):
@@ -66,6 +66,8 @@ class World:
         spawner: Starts children.
         processes: The operating system's process table.
         sync_points: Where a harness can stop the process.
+        network: Local streams between clients and the server.
+        signals: Requests to stop.
     """
 
     clock: Clock
@@ -75,6 +77,8 @@ class World:
     spawner: Spawner
     processes: ProcessTable
     sync_points: SyncPoints
+    network: Network = field(default_factory=UnixNetwork)
+    signals: Signals = field(default_factory=ProcessSignals)
 
 
 @final
@@ -105,8 +109,8 @@ class ThreadCommitExecutor:
 
     - Work runs in the order of the calls; an error of one piece goes to its caller and nowhere
       else.
-    - The thread is no daemon: the interpreter never cuts a running COMMIT off. If the owner dies
-      without `close`, the thread notices within a second that the main thread has ended.
+    - It sleeps until work comes, and is a daemon: an owner that dies without `close` ends like a
+      killed process, which a COMMIT survives whole or not at all.
     """
 
     def __init__(self) -> None:
@@ -119,7 +123,7 @@ class ThreadCommitExecutor:
         if self._is_closed:
             raise CommitExecutorClosed("the commit thread has been closed")
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="commit")
+            self._thread = threading.Thread(target=self._serve, name="commit", daemon=True)
             self._thread.start()
         caller = trio.lowlevel.current_task()
         self._handovers.put(_Handover(work, caller, trio.lowlevel.current_trio_token()))
@@ -137,15 +141,7 @@ class ThreadCommitExecutor:
             self._thread = None
 
     def _serve(self) -> None:
-        while True:
-            try:
-                handover = self._handovers.get(timeout=_OWNER_CHECK_S)
-            except queue.Empty:
-                if threading.main_thread().is_alive():
-                    continue
-                return
-            if handover is None:
-                return
+        while (handover := self._handovers.get()) is not None:
             result = outcome.capture(handover.work)
             try:
                 handover.token.run_sync_soon(trio.lowlevel.reschedule, handover.caller, result)

@@ -29,6 +29,13 @@ class AttemptRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenRow:
+    """Whether an id is in use."""
+
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
 class LatestRow:
     """Numbers of the newest try of a node, and whether it became a step."""
 
@@ -52,7 +59,11 @@ SELECT_UNFINISHED: Final = """
     SELECT attempt_id, run_id, node_id, visit, attempt_number, node_type, status, timeout_ms,
            started_at, finished_at
       FROM node_attempts
-     WHERE run_id = :run_id AND status IN ('pending', 'running', 'waiting', 'interrupted')
+     WHERE run_id = :run_id AND finished_at IS NULL
+"""
+
+SELECT_TAKEN: Final = """
+    SELECT EXISTS (SELECT 1 FROM node_attempts WHERE attempt_id = :attempt_id) AS taken
 """
 
 SELECT_LATEST: Final = """
@@ -102,6 +113,7 @@ INSERT_STEP: Final = """
 
 ROW_STATEMENTS: Final = {
     "SELECT_UNFINISHED": AttemptRow,
+    "SELECT_TAKEN": TakenRow,
     "SELECT_LATEST": LatestRow,
     "SELECT_LAST_STEP": LastStepRow,
 }
@@ -120,6 +132,12 @@ class Finish:
 def unfinished(reading: Reading, run_id: str) -> AttemptRow | None:
     """Return the one try that is not final, interrupted included; None when there is none."""
     return reading.one(AttemptRow, SELECT_UNFINISHED, {"run_id": run_id})
+
+
+def exists(reading: Reading, attempt_id: str) -> bool:
+    """Say whether an attempt of any run has this id."""
+    found = reading.one(TakenRow, SELECT_TAKEN, {"attempt_id": attempt_id})
+    return found is not None and found.taken
 
 
 def last_step(reading: Reading, run_id: str) -> LastStepRow | None:

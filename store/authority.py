@@ -235,7 +235,7 @@ def revise(
     """Open an aggregate for change; the block records one event per accepted transition.
 
     The claim given in the permit is renewed before the block runs. A block that ends without
-    recording anything is a bug of the command.
+    recording or adopting anything is a bug of the command.
 
     Raises:
         AuthorityError: this actor may not do this operation.
@@ -256,7 +256,7 @@ def revise(
         _authorise(tx, permit, held, operation),
     )
     yield recorder
-    assert tx.changes, "a protected write records at least one event"
+    assert tx.changes or recorder.adopted, "a protected write records an event or adopts"
 
 
 def _authorise(

@@ -25,7 +25,7 @@ ResultT = TypeVar("ResultT")
 Command = Callable[[Transaction], ResultT]
 
 
-class TransactionDied(StoreError):  # noqa: N818 - it says what happened to the neighbours
+class TransactionDied(StoreError):
     """A command took the whole transaction with it; `cause` is what it raised."""
 
     code = "TRANSACTION_DIED"

@@ -1,6 +1,5 @@
 """Content-addressed values: each body is stored once, under the SHA-256 of its bytes."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,6 +40,21 @@ class Blob:
         content = text.encode("utf-8", "replace")
         return cls(digest(content), TEXT_MEDIA, content)
 
+    @classmethod
+    def checked(
+        cls, media_type: str, content: bytes, *, blob_hash: bytes, byte_length: int
+    ) -> "Blob":
+        """Make the blob of bytes that their sender has described.
+
+        Raises:
+            BlobConflictError: the bytes have another digest or length than the sender said.
+        """
+        if byte_length != len(content):
+            raise BlobConflictError("length")
+        if blob_hash != digest(content):
+            raise BlobConflictError("digest")
+        return cls(blob_hash, media_type, content)
+
 
 @dataclass(frozen=True, slots=True)
 class BlobRow:
@@ -59,11 +73,6 @@ INSERT_BLOB: Final = """
 
 SELECT_BLOB: Final = """
     SELECT blob_hash, media_type, byte_length, content FROM blobs WHERE blob_hash = :blob_hash
-"""
-
-SELECT_BLOBS: Final = """
-    SELECT blob_hash, media_type, byte_length, content FROM blobs
-     WHERE hex(blob_hash) IN (SELECT value FROM json_each(:hashes))
 """
 
 ROW_STATEMENTS: Final = {"SELECT_BLOB": BlobRow}
@@ -140,19 +149,3 @@ def read_text(reading: Reading, blob_hash: bytes) -> str:
     if found.media_type != TEXT_MEDIA:
         raise StoreCorrupt("a text is stored as another media type")
     return found.content.decode()
-
-
-def read_many_json(reading: Reading, hashes: Iterable[bytes]) -> dict[bytes, JsonValue]:
-    """Return several stored JSON values by hash in one query.
-
-    Raises:
-        StoreCorrupt: a blob is missing or holds a text.
-    """
-    wanted = set(hashes)
-    if not wanted:
-        return {}
-    listed = canonical_bytes(sorted(item.hex().upper() for item in wanted)).decode()
-    found = reading.many(BlobRow, SELECT_BLOBS, {"hashes": listed})
-    if len(found) != len(wanted) or any(row.media_type != JSON_MEDIA for row in found):
-        raise StoreCorrupt("a JSON value is missing or stored as another media type")
-    return {row.blob_hash: load_stored(row.content) for row in found}

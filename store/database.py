@@ -50,15 +50,18 @@ class Writer:
         connection: for commands; only between `begin_immediate` and `commit`.
         in_command: set while a command runs; then transaction control, ATTACH and PRAGMA are
             refused (`apsw.AuthError`).
+        wal_frames: pages in the log after the last commit.
     """
 
     def __init__(self, connection: apsw.Connection) -> None:
         """Take over an open, configured and verified connection."""
         self.connection = connection
         self.in_command = False
+        self.wal_frames = 0
         self._closed = False
         self._schema_version = self._read_schema_version()
         connection.authorizer = self._authorize
+        connection.set_wal_hook(self._note_log)
 
     @property
     def closed(self) -> bool:
@@ -103,6 +106,10 @@ class Writer:
         self._control("ROLLBACK TO command")
         self._control("RELEASE command")
 
+    def undo(self) -> None:
+        """Undo what the command did and leave its savepoint open: it may begin anew."""
+        self._control("ROLLBACK TO command")
+
     def commit(self) -> None:
         """Make the transaction durable. May run in another thread while nothing else does.
 
@@ -124,6 +131,7 @@ class Writer:
         """Close the file. As the last connection it also empties and removes the log."""
         self._closed = True
         self.connection.authorizer = None
+        self.connection.set_wal_hook(None)
         self.connection.close()
 
     @contextmanager
@@ -154,6 +162,10 @@ class Writer:
         found = self.connection.execute("PRAGMA schema_version", can_cache=False).get
         assert isinstance(found, int), "SQLite answers with a number"
         return found
+
+    def _note_log(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
+        self.wal_frames = pages
+        return apsw.SQLITE_OK
 
     def _authorize(self, operation: int, *_names: str | None) -> int:
         if self.in_command and operation in _CONTROL:

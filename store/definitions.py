@@ -1,13 +1,15 @@
 """Compiled workflow graphs, stored once per digest."""
 
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from store import blobs
 from store.errors import StoreCorrupt
 from store.transaction import Reading, Transaction
+
+if TYPE_CHECKING:
+    from pi_workflows.protocol.canonical import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ claim on the source run authorises what that run sources (README 26); effect lea
 effect workers. Nothing here runs user code.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +21,7 @@ from pi_workflows.protocol.states import (
 from store import blobs, resources
 from store.errors import EffectConflictError, IllegalTransitionError
 from store.machines.effect import EFFECT_MACHINE, EffectMove
-from store.resources import Actor, Happening, Recorder
+from store.resources import Happening, Recorder
 from store.transaction import Change, Reading, Transaction, affected_one
 
 
@@ -183,19 +184,19 @@ def create(
             "now": tx.now,
         },
     )
-    own = _recorder(tx, resource, identity, 0, source.actor, source.generation)
-    own.record(Happening(event_type, {"effectType": wanted.effect_type}))
-    return EffectRow(
+    created = EffectRow(
         identity,
         resource,
         source.resource_id,
-        own.revision,
+        0,
         wanted.effect_type,
         wanted.payload.blob_hash,
         EffectStatus.PENDING,
         0,
         None,
     )
+    happening = Happening(event_type, {"effectType": wanted.effect_type})
+    return dataclasses.replace(created, revision=_record(tx, source, created, happening))
 
 
 def reserve(tx: Transaction, source: Recorder, wanted: EffectPlan, owner_id: str) -> Taken:
@@ -210,40 +211,42 @@ def reserve(tx: Transaction, source: Recorder, wanted: EffectPlan, owner_id: str
     """
     effect = create(tx, source, wanted, EffectScope.RUN, "effect.reserved")
     if effect.status is EffectStatus.APPLIED:
+        source.adopted = True
         return Taken(effect.effect_id, effect.status, 0, effect.result_hash)
     status = EFFECT_MACHINE.apply(effect.status, EffectMove.TAKE)
     number = effect.attempt_count + 1
     if effect.attempt_count:
-        own = _recorder_of(tx, effect, source.actor, source.generation)
-        own.record(Happening("effect.retry_started", {"attempt": number}))
-    _open_attempt(tx, effect.effect_id, number, owner_id, source.generation)
+        _record(tx, source, effect, Happening("effect.retry_started", {"attempt": number}))
+    _open_attempt(tx, source, effect.effect_id, number, owner_id)
     _set(tx, effect, status, number, None)
     return Taken(effect.effect_id, status, number, None)
 
 
 def settle(
     tx: Transaction, source: Recorder, effect: EffectRow, number: int, end: Settlement
-) -> EffectStatus:
-    """Close the current attempt and move the effect.
+) -> EffectRow:
+    """Close the current attempt, move the effect and return it as it now stands.
 
     Raises:
         IllegalTransitionError: `number` is not the current attempt, or none is applying.
     """
-    if effect.status is EffectStatus.APPLYING and number != effect.attempt_count:
+    if effect.status is not EffectStatus.APPLYING:
+        raise IllegalTransitionError(EFFECT_MACHINE.name, effect.status, "settle an attempt")
+    if number != effect.attempt_count:
         raise IllegalTransitionError(EFFECT_MACHINE.name, effect.status, "settle an old attempt")
     status = EFFECT_MACHINE.apply(effect.status, end.move)
-    own = _recorder_of(tx, effect, source.actor, source.generation)
-    own.record(Happening(end.event_type, {"attempt": number}))
+    revision = _record(tx, source, effect, Happening(end.event_type, {"attempt": number}))
     _close_attempt(tx, effect.effect_id, number, end)
     _set(tx, effect, status, number, end)
-    return status
+    return dataclasses.replace(
+        effect, revision=revision, status=status, result_hash=end.result_hash
+    )
 
 
 def cancel_pending(tx: Transaction, source: Recorder, effect: EffectRow) -> None:
     """Cancel an effect on which nobody has acted."""
     status = EFFECT_MACHINE.apply(effect.status, EffectMove.CANCEL)
-    own = _recorder_of(tx, effect, source.actor, source.generation)
-    own.record(Happening("effect.cancelled"))
+    _record(tx, source, effect, Happening("effect.cancelled"))
     _set(tx, effect, status, effect.attempt_count, None)
 
 
@@ -261,27 +264,26 @@ def apply_locally(
     if effect.status is EffectStatus.APPLIED:
         return None
     number = effect.attempt_count + 1
-    _open_attempt(tx, effect.effect_id, number, owner_id, source.generation)
+    _open_attempt(tx, source, effect.effect_id, number, owner_id)
     end = Settlement(EffectMove.APPLY_LOCALLY, EffectAttemptOutcome.APPLIED, "effect.applied")
     status = EFFECT_MACHINE.apply(effect.status, end.move)
-    own = _recorder_of(tx, effect, source.actor, source.generation)
-    own.record(Happening(end.event_type, {"attempt": number}))
+    _record(tx, source, effect, Happening(end.event_type, {"attempt": number}))
     _close_attempt(tx, effect.effect_id, number, end)
     _set(tx, effect, status, number, end)
     return effect
 
 
 def _open_attempt(
-    tx: Transaction, effect: EffectId, number: int, owner_id: str, generation: int | None
+    tx: Transaction, source: Recorder, effect: EffectId, number: int, owner_id: str
 ) -> None:
+    assert source.generation is not None, "whoever acts on the outside world holds a claim"
     tx.execute(
         INSERT_EFFECT_ATTEMPT,
         {
             "effect_id": effect,
             "attempt_number": number,
             "owner_id": owner_id,
-            # A command on an unowned run acts under the server's epoch: the first generation.
-            "lease_generation": generation or 1,
+            "lease_generation": source.generation,
             "now": tx.now,
         },
     )
@@ -327,20 +329,14 @@ def _set(
     )
 
 
-def _recorder_of(
-    tx: Transaction, effect: EffectRow, actor: Actor, generation: int | None
-) -> Recorder:
-    return _recorder(tx, effect.resource_id, effect.effect_id, effect.revision, actor, generation)
-
-
-def _recorder(
-    tx: Transaction,
-    resource: ResourceId,
-    identity: EffectId,
-    revision: int,
-    actor: Actor,
-    generation: int | None,
-) -> Recorder:
-    return Recorder(
-        tx, Change(ResourceType.EFFECT, identity), resource, revision, actor, generation
+def _record(tx: Transaction, source: Recorder, effect: EffectRow, happening: Happening) -> int:
+    """Write an event of the effect, in the name of whoever changes its source."""
+    own = Recorder(
+        tx,
+        Change(ResourceType.EFFECT, effect.effect_id),
+        effect.resource_id,
+        effect.revision,
+        source.actor,
+        source.generation,
     )
+    return own.record(happening)

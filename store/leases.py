@@ -103,6 +103,11 @@ def take(tx: Transaction, recorder: Recorder, owner: Owner) -> Claim:
     )
 
 
+def inline_owner(actor: Actor) -> Owner:
+    """Return the owner of a claim that one transaction takes, uses and frees again."""
+    return Owner(OwnerType.SYSTEM, actor.actor_id or actor.actor_type)
+
+
 def claim(tx: Transaction, permit: Permit, resource: ResourceId, owner: Owner) -> Claim:
     """Claim a free or expired resource; one winner, see the module's race contract.
 

@@ -31,6 +31,7 @@ _STATEMENT_CACHE: Final = 512  # More than the number of distinct statements of 
 _WRITER_PRAGMAS: Final = (
     "PRAGMA synchronous = FULL",
     "PRAGMA wal_autocheckpoint = 0",
+    "PRAGMA cache_size = -8192",  # KiB; a whole batch, so that nothing spills before COMMIT.
     "PRAGMA journal_size_limit = 67108864",  # Bytes of the log that outlive a checkpoint.
     # On macOS a plain fsync stops at the drive's cache; elsewhere these do nothing.
     "PRAGMA fullfsync = ON",
@@ -190,6 +191,8 @@ def _harden(connection: apsw.Connection, busy_timeout_ms: int) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, 0)
+    # Plans that never look at values: else a join is compiled anew whenever one is bound.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.set_busy_timeout(busy_timeout_ms)
     connection.pragma("foreign_keys", value=True)
     connection.pragma("cell_size_check", value=True)

@@ -80,12 +80,14 @@ SELECT_RECEIPT: Final = """
         OR (client_id = :client_id AND idempotency_key = :idempotency_key)
 """
 
+# A refusal may name a run that does not exist; the receipt then names none.
 INSERT_RECEIPT: Final = """
     INSERT INTO host_commands (request_id, client_id, operation, idempotency_key,
                                request_fingerprint, run_id, accepted_revision, outcome,
                                receipt_hash, error_hash, host_epoch, created_at, completed_at)
     VALUES (:request_id, :client_id, :operation, :idempotency_key,
-            :fingerprint, :run_id, :accepted_revision, :outcome,
+            :fingerprint, (SELECT run_id FROM runs WHERE run_id = :run_id), :accepted_revision,
+            :outcome,
             :receipt_hash, :error_hash, :host_epoch, :now, :now)
 """
 
@@ -170,7 +172,6 @@ def refusal(refused: Rejected) -> Reply:
 def _insert(tx: Transaction, request: Request, reply: Reply) -> None:
     receipt = blobs.Blob.of_json(reply.receipt) if reply.receipt is not None else None
     error = blobs.Blob.of_text(reply.error) if reply.error is not None else None
-    known_run = request.run_id if reply.outcome != CommandOutcome.NOT_FOUND else None
     tx.execute(
         INSERT_RECEIPT,
         {
@@ -179,7 +180,7 @@ def _insert(tx: Transaction, request: Request, reply: Reply) -> None:
             "operation": request.operation,
             "idempotency_key": request.idempotency_key,
             "fingerprint": request.fingerprint,
-            "run_id": known_run or _created_run(reply),
+            "run_id": request.run_id or _created_run(reply),
             "accepted_revision": reply.revision,
             "outcome": reply.outcome,
             "receipt_hash": blobs.put_optional(tx, receipt),

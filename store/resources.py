@@ -78,6 +78,7 @@ class Recorder:
     Attributes:
         revision: revision of the resource as this transaction stands.
         generation: lease generation that authorises the change; None when none does.
+        adopted: True when something that was asked for is there already; it leaves no event.
     """
 
     tx: Transaction
@@ -86,6 +87,7 @@ class Recorder:
     revision: int
     actor: Actor
     generation: int | None
+    adopted: bool = False
 
     def record(self, happening: Happening) -> int:
         """Raise the revision by one, write its event, and return the new revision.

@@ -5,22 +5,12 @@ next thing: the node that routing over the stored graph names, the try that is u
 effect the node declares, the end that the last step implies. One refusal refuses the message.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from pi_workflows.protocol.canonical import JsonObject, JsonValue
-from pi_workflows.protocol.definition import (
-    EndRun,
-    GoTo,
-    SnapshotNode,
-    SwitchEdge,
-    result_record,
-    route,
-)
-from pi_workflows.protocol.ids import RunId, effect_id, run_resource_id
+from pi_workflows.protocol.definition import EndRun, GoTo, SnapshotNode
+from pi_workflows.protocol.ids import effect_id
 from pi_workflows.protocol.states import (
     ATTEMPT_OF_OUTCOME,
-    OUTCOME_OF_ATTEMPT,
     AttemptStatus,
     EffectAttemptOutcome,
     EffectStatus,
@@ -47,30 +37,19 @@ from store.proposals import (
 )
 from store.resources import Recorder, node_event
 from store.run_ending import RunEnd, end_run
+from store.run_frontier import Frontier, LastStep
 from store.run_parking import park_ambiguous
 from store.runs import RunRow
 from store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pi_workflows.protocol.canonical import JsonObject
 
 _SETTLEMENTS: Final = {
     EffectAttemptOutcome.APPLIED: (EffectMove.APPLY, "effect.applied"),
     EffectAttemptOutcome.REJECTED: (EffectMove.REJECT, "effect.rejected"),
     EffectAttemptOutcome.AMBIGUOUS: (EffectMove.LOSE_SIGHT, "effect.ambiguous"),
 }
-
-MAX_STEPS_ERROR: Final = "MAX_STEPS"
-
-
-@dataclass(slots=True)
-class _LastStep:
-    """The newest step, as routing needs it; the output is read only when a switch asks."""
-
-    index: int
-    node_id: str
-    outcome: StepOutcome
-    output_hash: bytes | None
-    error_text: str | None
-    output_value: JsonValue
-    output_known: bool
 
 
 def advance(tx: Transaction, permit: Permit, message: Message) -> Advanced:
@@ -84,10 +63,10 @@ def advance(tx: Transaction, permit: Permit, message: Message) -> Advanced:
         EffectConflictError: the effect's key was used for another request.
     """
     run = runs.require(tx, message.run_id)
-    with revise(tx, permit, run_resource_id(run.run_id), Operation.ADVANCE_RUN) as recorder:
+    with revise(tx, permit, run.resource_id, Operation.ADVANCE_RUN) as recorder:
         work = _Advance(tx, recorder, run, message)
         grants = tuple(work.apply(transition) for transition in message.transitions)
-        if work.settled_only:
+        if work.row_untouched:
             runs.touch(tx, run.run_id, detail=work.status_detail)
     return Advanced(recorder.revision, grants, work.ended, work.parked, work.progressed)
 
@@ -103,14 +82,14 @@ class _Advance:
         self._run = run
         self._message = message
         self._attempt = attempts.unfinished(tx, run.run_id)
-        self._last = _load_last(tx, run.run_id)
+        self._frontier = Frontier(tx, run.run_id, message.definition)
         self.status_detail = run.status_detail
         self.ended = False
         self.parked = False
         self.progressed = False
 
     @property
-    def settled_only(self) -> bool:
+    def row_untouched(self) -> bool:
         """True when nothing has touched the run's own row yet."""
         return not self.ended and not self.parked
 
@@ -124,6 +103,9 @@ class _Advance:
             return None
         if self.ended:
             raise ProposalRefused("nothing may follow the end of the run")
+        return self._apply(transition)
+
+    def _apply(self, transition: Transition) -> Granted | None:
         match transition:
             case StartAttempt():
                 self._start(transition)
@@ -147,6 +129,8 @@ class _Advance:
         visit, number = attempts.next_numbers(self._tx, self._run.run_id, start.node_id)
         if start.visit != visit:
             raise ProposalRefused(f"this is visit {visit} of the node")
+        if attempts.exists(self._tx, start.attempt_id):
+            raise ProposalRefused("the attempt's id is taken")
         if self._attempt is not None:
             attempts.finish(self._tx, self._attempt, attempts.Finish(AttemptStatus.CANCELLED))
         payload: JsonObject = {"visit": visit, "attemptNumber": number, "nodeType": node.node_type}
@@ -173,10 +157,10 @@ class _Advance:
                 raise ProposalRefused("another attempt is under way")
             if self._attempt.node_id != node_id:
                 raise ProposalRefused("the interrupted node has to be repeated first")
-        legal = self._next()
+        legal = self._frontier.follows()
         if not isinstance(legal, GoTo) or legal.node_id != node_id:
             raise ProposalRefused("this node is not the next one")
-        if self._step_count() >= self._message.definition.max_steps:
+        if self._frontier.at_limit:
             raise ProposalRefused("the run has reached its step limit")
 
     def _set_deadline(self, budget: SetDeadline) -> None:
@@ -210,18 +194,11 @@ class _Advance:
         event = "node_finished" if finish.outcome is StepOutcome.OK else "node_failed"
         self._recorder.record(node_event(event, attempt.node_id, attempt.attempt_id, payload))
         attempts.finish(tx, attempt, end)
-        index = self._step_count()
+        index = self._frontier.step_count
         attempts.append_step(tx, self._run.run_id, index, attempt.attempt_id)
+        step = LastStep(index, attempt.node_id, finish.outcome, end.output_hash, finish.error_text)
+        self._frontier.append(step, finish.output_value)
         self._attempt = None
-        self._last = _LastStep(
-            index,
-            attempt.node_id,
-            finish.outcome,
-            end.output_hash,
-            finish.error_text,
-            finish.output_value,
-            output_known=True,
-        )
         self.progressed = True
 
     def _check_effect_settled(self, attempt: AttemptRow, outcome: StepOutcome) -> None:
@@ -287,46 +264,29 @@ class _Advance:
         if self._attempt is not None:
             raise ProposalRefused("an attempt is not finished")
         self._check_end(finish)
-        last = self._last
+        last = self._frontier.last
         output_hash = None
-        if finish.status is RunStatus.COMPLETED:
-            assert last is not None
+        if finish.status is RunStatus.COMPLETED and last is not None:
             output_hash = last.output_hash
             if finish.final_output is not None and finish.final_output.blob_hash != output_hash:
                 raise ProposalRefused("the final output is not the last accepted output")
         error_hash = blobs.put_optional(self._tx, finish.error)
         end_run(
-            self._tx,
-            self._recorder,
-            runs.require(self._tx, self._run.run_id),
-            RunEnd(finish.status, output_hash, error_hash),
+            self._tx, self._recorder, self._run, RunEnd(finish.status, output_hash, error_hash)
         )
         self.ended = True
 
     def _check_end(self, finish: FinishRun) -> None:
         """Refuse an end that the last step does not imply."""
-        legal = self._next()
+        if (finish.status is RunStatus.COMPLETED) != (finish.error is None):
+            raise ProposalRefused("an end has an error exactly unless it completed the run")
+        legal = self._frontier.follows()
         if isinstance(legal, EndRun):
             if legal.status is not finish.status:
                 raise ProposalRefused(f"the last step ends the run as {legal.status}")
             return
-        at_limit = self._step_count() >= self._message.definition.max_steps
-        if not at_limit or finish.status is not RunStatus.FAILED:
+        if not self._frontier.at_limit or finish.status is not RunStatus.FAILED:
             raise ProposalRefused("the graph goes on from the last step")
-
-    def _next(self) -> GoTo | EndRun:
-        """What the graph says follows the last step."""
-        last = self._last
-        definition = self._message.definition
-        if last is None:
-            return GoTo(definition.start_at)
-        edge = definition.edges.get(last.node_id)
-        if isinstance(edge, SwitchEdge) and not last.output_known:
-            if last.output_hash is not None:
-                last.output_value = blobs.read_json(self._tx, last.output_hash)
-            last.output_known = True
-        result = result_record(last.outcome, last.output_value, last.error_text)
-        return route(edge, last.outcome, last.output_value, result)
 
     def _node(self, node_id: str) -> SnapshotNode:
         node = self._message.definition.nodes.get(node_id)
@@ -343,21 +303,3 @@ class _Advance:
         ):
             raise ProposalRefused("this attempt is not under way")
         return attempt
-
-    def _step_count(self) -> int:
-        return 0 if self._last is None else self._last.index + 1
-
-
-def _load_last(tx: Transaction, run_id: RunId) -> _LastStep | None:
-    row = attempts.last_step(tx, run_id)
-    if row is None:
-        return None
-    return _LastStep(
-        row.step_index,
-        row.node_id,
-        OUTCOME_OF_ATTEMPT[AttemptStatus(row.status)],
-        row.output_hash,
-        blobs.read_text(tx, row.error_hash) if row.error_hash is not None else None,
-        None,
-        output_known=False,
-    )

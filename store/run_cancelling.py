@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from pi_workflows.protocol.ids import run_resource_id
 from pi_workflows.protocol.states import EffectStatus, RunStatus
-from store import blobs, effects, runs
+from store import blobs, effects, leases, runs
 from store.attempts import AttemptRow
-from store.authority import Operation, Permit, holding, revise
+from store.authority import Operation, Permit, holding, require_actor, revise
 from store.effects import EffectRow
 from store.errors import CancelConflictError
 from store.run_ending import CutOff, RunEnd, end_run
@@ -46,18 +46,25 @@ class CancelReply:
 def cancel_run(tx: Transaction, permit: Permit, run_id: str, reason: str) -> CancelReply:
     """End the run as `cancelled`, from any live state and without worker capacity.
 
+    A run that nobody owns, or whose owner's claim has expired, is claimed by this very
+    transaction: its next generation fences off whoever held it before.
+
     Race contract: the first terminal commit wins. A later cancel changes nothing: with the same
     reason as a cancel that won it adopts, after any other end it is told what won.
 
     Raises:
+        AuthorityError: this actor may not cancel runs.
         RunUnknownError: no such run.
         ClaimLostError: the run is owned, and the permit's claim is not (or no longer) its claim.
         CancelConflictError: the run was cancelled before for another reason.
     """
+    require_actor(permit.actor, Operation.CANCEL_RUN)
     run = runs.require(tx, run_id)
     if run.terminal:
         return _late(tx, run, reason)
     with revise(tx, permit, run_resource_id(run_id), Operation.CANCEL_RUN) as recorder:
+        if recorder.generation is None:
+            leases.take(tx, recorder, leases.inline_owner(permit.actor))
         error = blobs.put(tx, blobs.Blob.of_text(reason))
         cut: CutOff = end_run(tx, recorder, run, RunEnd(RunStatus.CANCELLED, error_hash=error))
     return CancelReply(

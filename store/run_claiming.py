@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.ids import WorkerEpoch, run_resource_id
-from pi_workflows.protocol.states import AttemptStatus, ParkReason
+from pi_workflows.protocol.states import AttemptStatus, ParkReason, QueueStatus, RunStatus
 from store import attempts, leases, run_queue, runs, workers
 from store.attempts import AttemptRow
-from store.authority import Claim, Operation, Permit, revise
+from store.authority import Claim, Operation, Permit, require_actor, revise
 from store.errors import NotClaimableError
 from store.leases import Owner
 from store.machines.queue import QueueMove
@@ -75,10 +75,12 @@ def claim_run(tx: Transaction, permit: Permit, run_id: str, owner: Owner) -> Cla
     nothing.
 
     Raises:
+        AuthorityError: only the server claims runs.
         RunUnknownError: no such run.
         NotClaimableError: not due, paused, waiting, finished, or parked for a person.
         LeaseHeldError: somebody owns it now.
     """
+    require_actor(permit.actor, Operation.CLAIM_RUN)
     run = runs.require(tx, run_id)
     queued = run_queue.require(tx, run_id)
     _check_claimable(tx, run, queued)
@@ -130,6 +132,8 @@ def child_ready(
 def _check_claimable(tx: Transaction, run: RunRow, queued: run_queue.QueueRow) -> None:
     if run.terminal or run.paused:
         raise NotClaimableError("it is finished or paused")
+    if run.status is RunStatus.WAITING and queued.status is QueueStatus.PARKED:
+        raise NotClaimableError("it waits")
     if queued.available_at > tx.now:
         raise NotClaimableError("it is not due yet")
     if queued.error_code is not None and ParkReason(queued.error_code) in NEEDS_A_PERSON:

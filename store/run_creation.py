@@ -6,7 +6,7 @@ from typing import Final
 from pi_workflows.protocol.ids import RunId, derived_id, run_resource_id
 from pi_workflows.protocol.states import ExecutionMode, ResourceType
 from store import blobs, definitions, resources, run_queue, runs
-from store.authority import Operation, Permit, revise
+from store.authority import Operation, Permit, require_actor, revise
 from store.errors import RunExistsError
 from store.resources import run_event
 from store.runs import RunRow
@@ -77,6 +77,7 @@ def create_run(tx: Transaction, permit: Permit, new: NewRun) -> RunRow:
         AuthorityError: this actor may not start runs.
         RunExistsError: the id is taken.
     """
+    require_actor(permit.actor, Operation.CREATE_RUN)
     if runs.find(tx, new.run_id) is not None:
         raise RunExistsError
     resource = run_resource_id(new.run_id)

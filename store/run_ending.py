@@ -99,6 +99,9 @@ def _close_effects(tx: Transaction, recorder: Recorder) -> tuple[EffectRow, ...]
             effects.cancel_pending(tx, recorder, effect)
             continue
         if effect.status is EffectStatus.APPLYING:
-            effects.settle(tx, recorder, effect, effect.attempt_count, LOST_SIGHT)
-        ambiguous.append(effect)
+            ambiguous.append(
+                effects.settle(tx, recorder, effect, effect.attempt_count, LOST_SIGHT)
+            )
+        else:
+            ambiguous.append(effect)
     return tuple(ambiguous)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.ids import run_resource_id
 from pi_workflows.protocol.states import WorkerMessageOutcome
 from store import blobs, workers
 from store.authority import Permit, holding
@@ -11,7 +12,7 @@ from store.errors import ClaimLostError, Rejected
 from store.proposals import Advanced, Granted, Message
 from store.run_advance import advance
 from store.transaction import Transaction
-from store.workers import AnsweredRow, Answer
+from store.workers import Answer, AnsweredRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,12 @@ def advance_once(tx: Transaction, permit: Permit, message: Message) -> Answered:
     if known is not None:
         return _repeat(tx, message, known)
     try:
-        with tx.nested():
-            advanced = advance(tx, permit, message)
+        advanced = advance(tx, permit, message)
     except ClaimLostError:
         raise
     except Rejected as refused:
-        return _refuse(tx, permit, message, str(refused))
+        tx.undo()
+        return _refuse(tx, message, str(refused))
     result = _result(advanced)
     workers.store_answer(
         tx,
@@ -67,9 +68,7 @@ def advance_once(tx: Transaction, permit: Permit, message: Message) -> Answered:
     return Answered(WorkerMessageOutcome.ACCEPTED, advanced.revision, result, advanced)
 
 
-def _refuse(tx: Transaction, permit: Permit, message: Message, error: str) -> Answered:
-    assert permit.claim is not None
-    revision = holding(tx, permit.claim.resource_id).revision
+def _refuse(tx: Transaction, message: Message, error: str) -> Answered:
     workers.store_answer(
         tx,
         message.worker_epoch,
@@ -81,20 +80,20 @@ def _refuse(tx: Transaction, permit: Permit, message: Message, error: str) -> An
             error_hash=blobs.put(tx, blobs.Blob.of_text(error)),
         ),
     )
+    return _refused(tx, message, error)
+
+
+def _refused(tx: Transaction, message: Message, error: str) -> Answered:
+    """Make the answer of a refusal, at the revision at which the run stands."""
+    revision = holding(tx, run_resource_id(message.run_id)).revision
     return Answered(WorkerMessageOutcome.REJECTED, revision, _NOTHING, error=error)
 
 
 def _repeat(tx: Transaction, message: Message, known: AnsweredRow) -> Answered:
     if known.request_fingerprint != message.fingerprint:
-        return Answered(
-            WorkerMessageOutcome.REJECTED,
-            known.accepted_revision or 0,
-            _NOTHING,
-            error="this message id was used for another message",
-        )
+        return _refused(tx, message, "this message id was used for another message")
     if known.error_hash is not None:
-        error = blobs.read_text(tx, known.error_hash)
-        return Answered(WorkerMessageOutcome.REJECTED, 0, _NOTHING, error=error)
+        return _refused(tx, message, blobs.read_text(tx, known.error_hash))
     result = (
         cast("JsonObject", blobs.read_json(tx, known.result_hash))
         if known.result_hash is not None

@@ -1,10 +1,11 @@
-"""Give a run up without ending it: after a death, a handoff, a changed source, an unknown effect."""
+"""Leave a run without ending it: after a death, a handoff, a changed source, an unknown effect."""
 
 import enum
 from typing import Final
 
 from pi_workflows.protocol.ids import run_resource_id
 from pi_workflows.protocol.states import (
+    ActorType,
     AttemptStatus,
     EffectAttemptOutcome,
     EffectStatus,
@@ -14,18 +15,20 @@ from pi_workflows.protocol.states import (
     RunStatus,
 )
 from store import attempts, effects, leases, run_queue, runs
-from store.authority import Operation, Permit, revise
+from store.authority import Claim, Operation, Permit, require_actor, revise
 from store.effects import EffectRow, Settlement
 from store.machines.attempt import AttemptMove
 from store.machines.effect import EffectMove
 from store.machines.queue import QueueMove
 from store.machines.run import RUN_MACHINE, RunMove
-from store.resources import Recorder, run_event
+from store.resources import Actor, Recorder, run_event
 from store.run_ending import LOST_SIGHT
 from store.runs import RunRow
 from store.transaction import Transaction
 
 PARK_QUEUE: Final = "run.park_queue"
+
+_UNDER_WAY: Final = frozenset({QueueStatus.STARTING, QueueStatus.RUNNING})
 
 GIVEN_BACK: Final = Settlement(
     EffectMove.GIVE_BACK, EffectAttemptOutcome.INTERRUPTED, "effect.retry_ready"
@@ -63,11 +66,37 @@ def park_run(tx: Transaction, permit: Permit, run_id: str, departure: Departure)
 
 
 def recover_run(tx: Transaction, permit: Permit, run_id: str) -> RunRow:
-    """At start: settle what a dead server left of one run, whose lease is free by now."""
+    """Settle what an owner that is gone left of a run; its lease is free or has expired.
+
+    A run that nobody had in his hands is left as it is.
+
+    Raises:
+        AuthorityError: only the system recovers.
+        RunUnknownError: no such run.
+        LeaseHeldError: somebody owns it: it is not left over.
+    """
+    require_actor(permit.actor, Operation.RECOVER)
     run = runs.require(tx, run_id)
+    if run_queue.require(tx, run_id).status not in _UNDER_WAY:
+        return run
     with revise(tx, permit, run_resource_id(run_id), Operation.RECOVER) as recorder:
+        inline = leases.take(tx, recorder, leases.inline_owner(permit.actor))
         _park(tx, recorder, run, Departure.HANDED_OFF)
+        leases.drop(tx, recorder.resource_id, inline.generation)
     return runs.require(tx, run_id)
+
+
+def hand_back(tx: Transaction, claim: Claim, run_id: str) -> RunRow:
+    """Give up a run whose claim may have lapsed: the last act of an owner that has stopped.
+
+    Race contract: nobody has replaced the claim, then the lease is freed and the run parked as
+    after a server's death; or a successor has, then nothing is written and the run is his.
+
+    Raises:
+        ClaimLostError: the claim was replaced, or a commit has freed it before.
+    """
+    leases.release(tx, claim)
+    return recover_run(tx, Permit(Actor(ActorType.SYSTEM)), run_id)
 
 
 def park_ambiguous(
@@ -144,7 +173,7 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, departure: Dep
     elif departure is Departure.SOURCE_CHANGED:
         reason = ParkReason.SOURCE_CHANGED
     recorder.record(run_event(_EVENT_OF.get(reason, "run.queue_parked"), {"reason": reason.value}))
-    if queued.status in {QueueStatus.STARTING, QueueStatus.RUNNING}:
+    if queued.status in _UNDER_WAY:
         run_queue.move(
             tx,
             queued,

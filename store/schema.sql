@@ -415,6 +415,8 @@ CREATE TABLE runs (
 CREATE UNIQUE INDEX runs_one_restart ON runs (parent_run_id) WHERE lineage_kind = 'restart';
 CREATE INDEX runs_project ON runs (project_id, created_at);
 CREATE INDEX runs_status ON runs (status, updated_at);
+-- A page of the runs in one status, newest first, without sorting all of them.
+CREATE INDEX runs_status_created ON runs (status, created_at, run_id);
 CREATE INDEX runs_parent ON runs (parent_run_id);
 CREATE INDEX runs_root ON runs (root_run_id);
 CREATE INDEX runs_created ON runs (created_at, run_id);
@@ -529,6 +531,8 @@ CREATE TABLE node_attempts (
 -- A run executes one node at a time.
 CREATE UNIQUE INDEX node_attempts_one_active ON node_attempts (run_id)
     WHERE status IN ('pending', 'running', 'waiting');
+-- The try that is not final, interrupted included, without reading those that are.
+CREATE INDEX node_attempts_unfinished ON node_attempts (run_id) WHERE finished_at IS NULL;
 CREATE INDEX node_attempts_visit ON node_attempts (run_id, node_id, visit);
 CREATE INDEX node_attempts_settings ON node_attempts (settings_scope_id)
     WHERE settings_scope_id IS NOT NULL;
@@ -925,6 +929,8 @@ CREATE TABLE effects (
 ) STRICT;
 
 CREATE INDEX effects_unsettled ON effects (status, next_attempt_at) WHERE settled_at IS NULL;
+-- What a run still has open, without reading all that it ever settled.
+CREATE INDEX effects_unsettled_source ON effects (source_resource_id) WHERE settled_at IS NULL;
 
 -- Each try of an effect, numbered before it acts, with an honest outcome.
 CREATE TABLE effect_attempts (

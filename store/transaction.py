@@ -79,6 +79,11 @@ class Transaction(Reading):
         """Run one statement and return how many rows it changed."""
         return rows.execute(self.connection, sql, bindings)
 
+    def undo(self) -> None:
+        """Undo all that the running command has written; it goes on as if it had just begun."""
+        self.writer.undo()
+        self.changes = set()
+
     @contextmanager
     def nested(self) -> Generator[None]:
         """Run a block in a savepoint of its own: an exception undoes the block and goes on up."""

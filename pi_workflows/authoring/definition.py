@@ -107,6 +107,9 @@ class Definition:
     def accept_input(self, value: JsonValue) -> JsonValue:
         """Validate an input and return its normal form, which is the run's immutable input.
 
+        Null, which is what an unsaid input is, stands for `{}` where the input's type refuses it:
+        a model whose fields all have defaults then needs no input.
+
         Raises:
             InputRejected: the input model refuses it.
             NotJsonError: it is not JSON, or its normal form would not read back equal.
@@ -114,6 +117,9 @@ class Definition:
         where = f'workflow "{self.name}" input'
         plain = ANY_JSON.dump(value, where=where)
         fields = broken_rules(self.input_codec, plain)
+        if fields and plain is None:
+            plain = {}
+            fields = broken_rules(self.input_codec, plain)
         if fields:
             raise InputRejected(self.name, fields)
         return self.input_codec.dump(self.input_codec.load(plain), where=where)

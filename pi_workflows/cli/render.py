@@ -9,6 +9,7 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue
 
 GLYPH_OF_OUTCOME: Final = {"ok": "✓", "failed": "✗", "timed_out": "⏱", "cancelled": "■"}
 GLYPH_CURRENT: Final = "▸"
+GLYPH_EFFECT: Final = "↯"
 
 _SECOND_MS: Final = 1_000
 _MINUTE_MS: Final = 60_000
@@ -96,7 +97,7 @@ def run_state(state: JsonObject) -> str:
     lines = [
         f"run       {text_of(state.get('runId'))}",
         f"workflow  {text_of(state.get('runTitle') or state.get('workflowName'))}",
-        f"status    {text_of(state.get('status'))}",
+        f"status    {_shown_status(state)}",
         f"started   {local_time(state.get('startedAt'))}",
         f"took      {span(state.get('startedAt'), state.get('finishedAt'))}",
     ]
@@ -106,11 +107,31 @@ def run_state(state: JsonObject) -> str:
     if state.get("currentNode") is not None:
         node = text_of(state.get("currentNode"))
         lines.append(f"{GLYPH_CURRENT} {node}  {text_of(state.get('statusDetail'))}".rstrip())
+    lines += _open_effects(state)
+    if isinstance(display := state.get("display"), dict) and display.get("reason") is not None:
+        lines += ["", text_of(display.get("reason"))]
     if isinstance(error := state.get("error"), str):
         lines += ["", safe_text(error)]
     if "finalOutput" in state:
         lines += ["", result(state["finalOutput"])]
     return "\n".join(lines)
+
+
+def _shown_status(state: JsonObject) -> str:
+    """Return the display status, which says more than the durable one: `ambiguous`, `queued`."""
+    display = state.get("display")
+    shown = display.get("status") if isinstance(display, dict) else None
+    return text_of(shown or state.get("status"))
+
+
+def _open_effects(state: JsonObject) -> list[str]:
+    """Return a line per effect that is not settled: what may or may not have happened outside."""
+    effects = state.get("effects")
+    return [
+        f"{GLYPH_EFFECT} {text_of(effect.get('effectType'))}  {text_of(effect.get('status'))}"
+        for effect in (effects if isinstance(effects, list) else [])
+        if isinstance(effect, dict)
+    ]
 
 
 def _cell(text: str) -> str:

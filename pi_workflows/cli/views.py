@@ -61,8 +61,8 @@ def remark_of(view: JsonObject) -> str:
     because = f" ({reason})" if reason else ""
     if status == DisplayStatus.AMBIGUOUS:
         return (
-            f"{run_id} is parked: nobody knows whether {_ambiguous_effects(view)} happened"
-            f"{because}. Look with: pi-workflows show {run_id}"
+            f"{run_id} is parked: nobody knows whether {_ambiguous_effects(view)} happened, and "
+            f"it is not tried again by itself. Look with: pi-workflows show {run_id}"
             f"; give it up with: pi-workflows cancel {run_id}"
         )
     if status == DisplayStatus.WAITING:
@@ -70,10 +70,7 @@ def remark_of(view: JsonObject) -> str:
     if status == DisplayStatus.PAUSED:
         return f"{run_id} is paused{because}. Look with: pi-workflows show {run_id}"
     if _is_parked(view):
-        return (
-            f"{run_id} is parked{because}. Look with: pi-workflows show {run_id}"
-            f"; give it up with: pi-workflows cancel {run_id}"
-        )
+        return f"{run_id} is parked: {reason}"
     return ""
 
 

@@ -142,15 +142,20 @@ def route(
         return EndRun(RunStatus.CANCELLED, _error_of(result, outcome))
     if outcome is not StepOutcome.OK:
         return _route_after_failure(edge, outcome, result)
-    if edge is None:
-        return EndRun(RunStatus.COMPLETED, None)
-    if isinstance(edge, PlainEdge):
-        return GoTo(edge.to)
+    match edge:
+        case None:
+            return EndRun(RunStatus.COMPLETED, None)
+        case PlainEdge(to):
+            return GoTo(to)
+        case SwitchEdge():
+            return _switch(edge, output, result)
+
+
+def _switch(edge: SwitchEdge, output: JsonValue, result: JsonObject) -> GoTo | EndRun:
     found, value = read_path(edge.on, output, result)
     if not found or not isinstance(value, str | int | float):
         return EndRun(RunStatus.FAILED, f"ROUTING: {edge.on} is no string, number or boolean")
-    text = case_text(value)
-    target = edge.cases.get(text)
+    target = edge.cases.get(case_text(value))
     if target is None:
         known = ", ".join(sorted(edge.cases))
         return EndRun(RunStatus.FAILED, f"ROUTING: {edge.on} has no case for its value ({known})")

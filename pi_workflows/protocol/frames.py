@@ -17,7 +17,7 @@ class FrameError(ValueError):
     """The peer sent bytes that are no frame; the connection cannot go on."""
 
 
-class FrameTooLarge(FrameError):  # noqa: N818 - a size refusal reads better as a claim
+class FrameTooLarge(FrameError):
     """A frame exceeds `FRAME_BYTES_MAX`."""
 
 

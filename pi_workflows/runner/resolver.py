@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, cast
 
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.discovery import find
-from pi_workflows.authoring.errors import AuthoringError
+from pi_workflows.authoring.errors import AuthoringError, DefinitionError, NotJsonError
 from pi_workflows.authoring.loading import load_file, source_identity
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode
@@ -64,7 +64,9 @@ def resolve(request: JsonObject, *, title_timeout_s: float = TITLE_TIMEOUT_S) ->
         return _refusal(refused.code, refused.message, refused.__cause__)
     except AuthoringError as refused:
         detail = getattr(refused, "detail", None)
-        return _refusal(refused.code, refused.message, detail or refused)
+        worded = isinstance(refused, DefinitionError | NotJsonError)
+        text = str(refused) if worded else refused.message
+        return _refusal(refused.code, text, detail or refused)
     except BaseException as error:  # noqa: BLE001 - foreign code; the answer must say so
         return _refusal(ErrorCode.SOURCE_FAILED, describe(error, None), error)
 
@@ -141,7 +143,11 @@ def _finish(coroutine: Coroutine[Any, Any, object]) -> object:
 
 
 def _refusal(code: str, message: str, detail: BaseException | str | None) -> JsonObject:
-    answer: JsonObject = {"outcome": "refused", "code": code, "message": bounded_text(message)}
+    answer: JsonObject = {
+        "outcome": "refused",
+        "code": str(code),
+        "message": bounded_text(message),
+    }
     if isinstance(detail, BaseException):
         detail = "".join(traceback.format_exception(detail))
     if detail is not None:

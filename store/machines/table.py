@@ -23,6 +23,12 @@ class Machine(Generic[StateT, MoveT]):
     name: str
     moves: Mapping[tuple[StateT, MoveT], StateT]
 
+    @property
+    def states(self) -> list[StateT]:
+        """All states in the order of their enum, whose first member is where rows begin."""
+        (state, _), *_ = self.moves
+        return list(type(state))
+
     def apply(self, state: StateT, move: MoveT) -> StateT:
         """Return the state that `move` leads to.
 

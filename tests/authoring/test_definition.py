@@ -155,8 +155,19 @@ def test_a_rejected_input_names_every_field_and_no_value() -> None:
 
 def test_an_input_of_another_kind_is_rejected_as_a_whole() -> None:
     with pytest.raises(InputRejected) as caught:
-        echo(EchoIn).accept_input(None)
+        echo(EchoIn).accept_input([])
     assert [path for path, _ in caught.value.fields] == ["input"]
+
+
+def test_an_unsaid_input_of_a_model_is_an_empty_object() -> None:
+    class AllDefault(BaseModel):
+        count: int = 3
+
+    assert echo(AllDefault).accept_input(None) == {"count": 3}
+    assert echo(AllDefault | None).accept_input(None) is None
+    with pytest.raises(InputRejected) as caught:
+        echo(EchoIn).accept_input(None)
+    assert [path for path, _ in caught.value.fields] == ["text"]
 
 
 def test_without_a_model_any_json_is_the_input_and_nothing_is_null() -> None:

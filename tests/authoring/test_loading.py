@@ -79,10 +79,11 @@ def test_exactly_the_given_bytes_are_executed(tmp_path: Path) -> None:
 
 def test_each_load_has_a_module_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "echo.workflow.py"
+    before = set(sys.modules)
     first, second = load_file(path, ECHO), load_file(path, ECHO)
     assert first is not second
     assert first.digest() == second.digest()
-    names = [name for name in sys.modules if name.startswith("workflow_")]
+    names = [name for name in set(sys.modules) - before if name.startswith("workflow_")]
     assert len(names) == 2
 
 

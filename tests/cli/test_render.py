@@ -46,3 +46,17 @@ def test_every_control_character_but_newline_and_tab_is_removed() -> None:
 
 def test_json_escapes_what_a_terminal_would_obey() -> None:
     assert output.json_text("\x1b\x9b\u202e\ud800ä") == '"\\u001b\\u009b\\u202e\\ud800ä"'
+
+
+def test_a_run_shows_what_may_or_may_not_have_happened_and_what_to_do() -> None:
+    shown = render.run_state(
+        {
+            "runId": "run-1",
+            "status": "waiting",
+            "display": {"status": "ambiguous", "reason": "look there", "controls": []},
+            "effects": [{"effectType": "mail.send", "status": "ambiguous"}],
+        }
+    )
+    assert "status    ambiguous" in shown
+    assert "↯ mail.send  ambiguous" in shown
+    assert "look there" in shown

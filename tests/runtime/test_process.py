@@ -131,6 +131,23 @@ async def test_child_that_cannot_be_started_is_a_fault_and_leaves_nothing(
     assert _descriptors() == before
 
 
+async def test_child_that_cannot_be_watched_is_ended_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = _descriptors()
+    seen: list[int] = []
+
+    def fail(pid: int) -> int:
+        seen.append(pid)
+        raise OSError("too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", fail)
+    with pytest.raises(SpawnFailed, match="too many open files"):
+        await ExecSpawner().spawn(_shell("sleep 300"))
+    assert identity_of(seen[0]) is None
+    assert _descriptors() == before
+
+
 async def test_cancelled_spawn_starts_nothing(tmp_path: Path) -> None:
     with trio.CancelScope() as scope:
         scope.cancel()

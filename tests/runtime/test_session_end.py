@@ -61,5 +61,5 @@ def test_marker_is_seen_in_the_very_first_environment(environment: dict[str, str
             answer = None
             while answer is None:
                 answer = process_table.started_with(process.pid, MARKER_VARIABLE, MARKER)
-            assert answer is bool(environment)
             process.kill()
+        assert answer is bool(environment)

@@ -91,7 +91,7 @@ async def test_work_runs_in_one_thread_beside_the_loop_or_on_it() -> None:
     threads = {await threaded.run(threading.current_thread) for _ in range(3)}
     threaded.close()
     (thread,) = threads
-    assert not thread.daemon
+    assert thread.daemon
     assert not thread.is_alive()
     assert await inline.run(threading.current_thread) is threading.main_thread()
 

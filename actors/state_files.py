@@ -1,0 +1,64 @@
+"""The database file as a port: who creates it, opens it, and measures it.
+
+Beside the world, because the runtime knows no store: a simulation hands in a faulty disk here.
+"""
+
+from typing import Final, Protocol, final
+
+from pi_workflows.protocol.paths import StatePaths
+from store.creation import create_database
+from store.database import Reader, Writer
+from store.files import Files, OsFiles
+from store.opening import open_reader, open_writer
+from store.wal import wal_bytes
+
+
+class StateFiles(Protocol):
+    """One user's database file."""
+
+    def create(self, now: int) -> bool:
+        """Create the file unless something is there; True if this call did (README 18)."""
+        ...
+
+    def open_writer(self) -> Writer:
+        """Open it for writing after making its log durable; the lock is held (README 13)."""
+        ...
+
+    def open_reader(self) -> Reader:
+        """Open it for reading only."""
+        ...
+
+    def wal_bytes(self) -> int:
+        """Return the size of the log, 0 if there is none."""
+        ...
+
+
+@final
+class DiskStateFiles:
+    """The file on disk, below the user's home."""
+
+    def __init__(self, paths: StatePaths, files: Files | None = None) -> None:
+        """`files` replaces the file operations; None means the operating system's."""
+        self._paths: Final = paths
+        self._files: Final = files or OsFiles()
+
+    def create(self, now: int) -> bool:
+        """Create the file; see `create_database` for what it raises."""
+        return create_database(
+            self._paths.database,
+            now=now,
+            older_state=self._paths.older_state,
+            files=self._files,
+        )
+
+    def open_writer(self) -> Writer:
+        """Open it for writing; see `open_writer` for what it raises."""
+        return open_writer(self._paths.database, after_unclean_stop=True, files=self._files)
+
+    def open_reader(self) -> Reader:
+        """Open it for reading; see `open_reader` for what it raises."""
+        return open_reader(self._paths.database)
+
+    def wal_bytes(self) -> int:
+        """Return the size of the log."""
+        return wal_bytes(self._paths.database, self._files)

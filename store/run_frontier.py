@@ -1,0 +1,93 @@
+"""Where a run stands in its graph: the newest step, and what may follow it."""
+
+from dataclasses import dataclass
+
+from pi_workflows.protocol.canonical import JsonValue
+from pi_workflows.protocol.definition import (
+    DefinitionSnapshot,
+    EndRun,
+    GoTo,
+    SwitchEdge,
+    result_record,
+    route,
+)
+from pi_workflows.protocol.states import OUTCOME_OF_ATTEMPT, StepOutcome
+from store import attempts, blobs
+from store.transaction import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class LastStep:
+    """The newest step, as routing needs it.
+
+    Attributes:
+        output_hash: None where no output is stored.
+        error_text: None when the outcome is ok.
+    """
+
+    index: int
+    node_id: str
+    outcome: StepOutcome
+    output_hash: bytes | None
+    error_text: str | None
+
+
+class Frontier:
+    """The end of a run's recorded steps; moves on with each step that is appended."""
+
+    def __init__(self, reading: Reading, run_id: str, definition: DefinitionSnapshot) -> None:
+        """Read the newest step; its output is read only when a switch asks for it."""
+        self._reading = reading
+        self._definition = definition
+        self._last = _load_last(reading, run_id)
+        self._output: JsonValue = None
+        self._output_read = False
+
+    @property
+    def last(self) -> LastStep | None:
+        """The newest step; None before the first."""
+        return self._last
+
+    @property
+    def step_count(self) -> int:
+        """How many steps are recorded; also the index of the next one."""
+        return 0 if self._last is None else self._last.index + 1
+
+    @property
+    def at_limit(self) -> bool:
+        """True when the definition allows no further step."""
+        return self.step_count >= self._definition.max_steps
+
+    def append(self, step: LastStep, output: JsonValue) -> None:
+        """Move on to a step that was just recorded with this output."""
+        assert step.index == self.step_count, "steps are recorded without a gap"
+        self._last = step
+        self._output = output
+        self._output_read = True
+
+    def follows(self) -> GoTo | EndRun:
+        """Return what the graph says comes next."""
+        last = self._last
+        if last is None:
+            return GoTo(self._definition.start_at)
+        edge = self._definition.edges.get(last.node_id)
+        output = self._read_output(last) if isinstance(edge, SwitchEdge) else None
+        result = result_record(last.outcome, output, last.error_text)
+        return route(edge, last.outcome, output, result)
+
+    def _read_output(self, last: LastStep) -> JsonValue:
+        if not self._output_read:
+            stored = last.output_hash
+            self._output = None if stored is None else blobs.read_json(self._reading, stored)
+            self._output_read = True
+        return self._output
+
+
+def _load_last(reading: Reading, run_id: str) -> LastStep | None:
+    row = attempts.last_step(reading, run_id)
+    if row is None:
+        return None
+    error = None if row.error_hash is None else blobs.read_text(reading, row.error_hash)
+    return LastStep(
+        row.step_index, row.node_id, OUTCOME_OF_ATTEMPT[row.status], row.output_hash, error
+    )

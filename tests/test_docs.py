@@ -1,0 +1,204 @@
+"""The documentation is held against the code: links, commands, codes, workflows, test names."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+from mypy import api
+
+from pi_workflows.authoring.loading import load_file
+from pi_workflows.cli.main import root
+from pi_workflows.protocol.errors import ErrorCode, ExitCode
+from pi_workflows.protocol.states import CommandOutcome, ParkReason
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+EXAMPLES: Final = sorted((ROOT / "examples").glob("*.workflow.py"))
+
+FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+SECTION: Final = re.compile(r"^## `pi-workflows ([^`]+)`$", re.MULTILINE)
+CODE: Final = re.compile(r"`([^`]+)`")
+
+
+def text_of(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def prose(page: Path) -> str:
+    """The page without its fenced blocks."""
+    return FENCE.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The names of a page's headings as links spell them."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in HEADING.findall(prose(page))
+    }
+
+
+def workflow_blocks() -> Iterator[tuple[str, str]]:
+    """Page with number, and text, of each block that builds a workflow."""
+    for page in PAGES:
+        for number, (language, text) in enumerate(FENCE.findall(page.read_text("utf-8"))):
+            if language == "python" and ".build(" in text:
+                yield f"{page.stem}_{number}", text
+
+
+BLOCKS: Final = dict(workflow_blocks())
+
+
+def commands(
+    group: click.Group, path: tuple[str, ...] = ()
+) -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something, by its name after `pi-workflows`."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS: Final = dict(commands(root))
+
+
+def command_sections() -> dict[str, str]:
+    """Text of each section of commands.md by the command in its heading, without arguments."""
+    _, *sections = SECTION.split(text_of("commands.md"))
+    names = [re.sub(r"( \[?[A-Z|]+\]?)+$", "", name) for name in sections[::2]]
+    return dict(zip(names, sections[1::2], strict=True))
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        for link in LINK.findall(prose(page)):
+            target, _, anchor = link.partition("#")
+            if "://" in link:
+                continue
+            file = (page.parent / target).resolve() if target else page
+            inside = file == ROOT or ROOT in file.parents
+            if not inside or not file.exists() or (anchor and anchor not in anchors(file)):
+                broken.append(f"{page.name}: {link}")
+    assert not broken
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = set(LINK.findall(prose(ROOT / "README.md")))
+    assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
+
+
+def test_every_command_has_a_section_and_every_section_a_command() -> None:
+    assert set(command_sections()) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_stands_in_its_commands_section(name: str) -> None:
+    section = command_sections()[name]
+    documented = set(re.findall(r"`(--[a-z-]+)`", section))
+    options = {
+        option
+        for parameter in COMMANDS[name].params
+        if isinstance(parameter, click.Option)
+        for option in parameter.opts
+    }
+    assert documented == options
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_argument_stands_in_its_commands_heading(name: str) -> None:
+    arguments = [
+        parameter.make_metavar(click.Context(COMMANDS[name]))
+        for parameter in COMMANDS[name].params
+        if isinstance(parameter, click.Argument)
+    ]
+    assert f"## `{' '.join(['pi-workflows', name, *arguments])}`" in text_of("commands.md")
+
+
+def test_every_code_and_exit_code_is_explained() -> None:
+    words = set(CODE.findall(text_of("errors.md")))
+    assert not {code.value for code in ErrorCode} - words
+    rows = {int(row) for row in re.findall(r"^\| (\d+) \|", text_of("errors.md"), re.MULTILINE)}
+    assert {int(code) for code in ExitCode} <= rows
+
+
+def test_every_operation_and_outcome_of_the_protocol_is_documented() -> None:
+    words = set(re.findall(r"^\| `([^`]+)` \|", text_of("protocol.md"), re.MULTILINE))
+    table = (ROOT / "actors" / "operations.py").read_text(encoding="utf-8")
+    operations = set(re.findall(r'"([a-z.]+)": _Operation\(', table))
+    assert operations
+    assert operations <= words
+    assert {outcome.value for outcome in CommandOutcome} <= words
+
+
+def test_reasons_of_parking_that_need_a_person_are_explained() -> None:
+    words = set(CODE.findall(text_of("concepts.md")))
+    needing = {ParkReason.NO_PROGRESS, ParkReason.SOURCE_CHANGED, ParkReason.EFFECT_AMBIGUOUS}
+    assert {reason.value for reason in needing} <= words
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_workflow_in_a_page_builds(name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{name}.workflow.py"
+    definition = load_file(file, BLOCKS[name].encode())
+    assert definition.digest()
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_builds_and_its_name_is_its_files(example: Path) -> None:
+    definition = load_file(example, example.read_bytes())
+    assert f"{definition.name}.workflow.py" == example.name
+
+
+def test_workflows_in_pages_are_typed(tmp_path: Path) -> None:
+    for name, text in BLOCKS.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    settings = tmp_path / "mypy.ini"
+    settings.write_text(f"[mypy]\nstrict = True\nmypy_path = {ROOT}\nfollow_imports = silent\n")
+    cache = ROOT / ".mypy_cache" / "pages"
+    output, complaints, status = api.run(
+        ["--config-file", str(settings), "--cache-dir", str(cache), str(tmp_path)]
+    )
+    assert (complaints, status) == ("", 0), output
+
+
+def test_the_readme_shows_a_workflow_of_ten_lines() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = next(text for language, text in FENCE.findall(readme) if language == "python")
+    assert len([line for line in block.splitlines() if line.strip()]) == 10
+
+
+def test_every_test_named_in_the_guarantees_exists() -> None:
+    known = {
+        node.name
+        for folder in ("tests", "multiproc_tests")
+        for file in (ROOT / folder).rglob("test_*.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    named = set(re.findall(r"`(test_\w+)`", text_of("guarantees.md")))
+    assert named
+    assert not named - known
+
+
+def test_every_place_in_the_code_named_in_the_guarantees_exists() -> None:
+    places = re.findall(r"`([\w/]+\.py): ([\w., ]+)`", text_of("guarantees.md"))
+    assert places
+    for file, names in places:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        defined = {
+            node.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        for name in names.split(", "):
+            assert set(name.split(".")) <= defined, f"{file}: {name}"
