@@ -1,0 +1,71 @@
+"""The stored facts, read past the product: what SQLite itself says."""
+
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+ORDER: Final = """
+    SELECT a.node_id || ' ' || a.visit
+      FROM run_steps AS s JOIN node_attempts AS a USING (attempt_id)
+     WHERE s.run_id = ? ORDER BY s.step_index
+"""
+
+# Each finds what an orderly stop must not leave.
+LEFT_OVER: Final = {
+    "a held lease": "SELECT resource_id FROM leases WHERE owner_id IS NOT NULL",
+    "a held server claim": "SELECT host_id FROM workflow_host_state WHERE host_id IS NOT NULL",
+    "an open runner": "SELECT worker_epoch FROM run_workers WHERE finished_at IS NULL",
+    "a run in hand": "SELECT run_id FROM run_queue WHERE status IN ('starting', 'running')",
+    "an open try": "SELECT attempt_id FROM node_attempts WHERE status = 'running'",
+    "an applying effect": "SELECT effect_id FROM effects WHERE status = 'applying'",
+    "a try recorded twice": """
+        SELECT attempt_id FROM run_steps GROUP BY attempt_id HAVING count(*) > 1
+    """,
+    "a visit recorded twice": """
+        SELECT s.run_id, a.node_id, a.visit FROM run_steps AS s
+          JOIN node_attempts AS a USING (attempt_id)
+         GROUP BY s.run_id, a.node_id, a.visit HAVING count(*) > 1
+    """,
+    "a gap in the steps": """
+        SELECT run_id FROM run_steps GROUP BY run_id HAVING max(step_index) + 1 <> count(*)
+    """,
+    "a finished run with an unfinished try": """
+        SELECT r.run_id FROM runs AS r JOIN node_attempts AS a USING (run_id)
+         WHERE r.finished_at IS NOT NULL AND a.finished_at IS NULL
+    """,
+}
+
+
+class Database:
+    """The database file of one home."""
+
+    def __init__(self, path: Path) -> None:
+        self._path: Final = path
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, on a connection that cannot write."""
+        uri = f"file:{self._path}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+            return connection.execute(query, values).fetchall()
+
+    def rows_after_a_crash(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, from a copy: what the dead server left is not touched."""
+        with tempfile.TemporaryDirectory(prefix="pw-") as folder:
+            copy = Path(folder) / self._path.name
+            for suffix in ("", "-wal"):
+                shutil.copy(f"{self._path}{suffix}", f"{copy}{suffix}")
+            with closing(sqlite3.connect(copy)) as connection:
+                return connection.execute(query, values).fetchall()
+
+    def column(self, query: str, *values: object) -> list[Any]:
+        """Return the first column."""
+        return [row[0] for row in self.rows(query, *values)]
+
+    def assert_at_rest(self) -> None:
+        """Assert that an orderly stop has left nothing open, and nothing is there twice."""
+        if self._path.exists():
+            found = {what: rows for what, query in LEFT_OVER.items() if (rows := self.rows(query))}
+            assert not found

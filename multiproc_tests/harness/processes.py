@@ -1,0 +1,69 @@
+"""Exact processes: watched and signalled through a pidfd, so that a reused pid is never meant."""
+
+import os
+import select
+import signal
+from pathlib import Path
+from typing import Final
+
+BOUND_S: Final = 30.0
+"""Longest any wait of these tests may take; a healthy one takes a fraction of it."""
+
+
+class ExactProcess:
+    """A process that was alive when this was made."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid: Final = pid
+        self._descriptor: Final = os.pidfd_open(pid)
+
+    @property
+    def is_alive(self) -> bool:
+        """False once it has ended, reaped or not."""
+        return not self._ended_within(0)
+
+    def kill(self) -> None:
+        """End it by SIGKILL and wait for its end."""
+        self.send(signal.SIGKILL)
+        self.await_end()
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal it."""
+        signal.pidfd_send_signal(self._descriptor, number)
+
+    def await_end(self) -> None:
+        """Wait until it has ended."""
+        assert self._ended_within(BOUND_S), f"process {self.pid} did not end"
+
+    def close(self) -> None:
+        """Stop watching."""
+        os.close(self._descriptor)
+
+    def _ended_within(self, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+
+def started_under(home: Path) -> dict[int, str]:
+    """Return the living processes that were started with this HOME: command lines by pid."""
+    wanted = f"HOME={home}".encode()
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[int(folder.name)] = command
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def marker_of(pid: int) -> str:
+    """Return the marker by which a server finds what its child has started."""
+    environment = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
+    prefix = b"PI_WORKFLOWS_CHILD="
+    (marker,) = [entry for entry in environment if entry.startswith(prefix)]
+    return marker.removeprefix(prefix).decode()

@@ -1,0 +1,165 @@
+"""A runner is killed: the run goes on from its last commit, in a new runner, and ends right."""
+
+import pytest
+
+from multiproc_tests.harness.database import ORDER
+from multiproc_tests.harness.home import Home
+from multiproc_tests.harness.workflows import (
+    ACTING,
+    COMPUTING,
+    OUTPUT,
+    SHELLING,
+    SHORT,
+    STEPS,
+    three,
+)
+from runtime.sync_points import SyncPoint
+
+RAN_TWICE = ["first", "second began", "second began", "second ended", "third"]
+
+FIRST_MEETS = """
+@wf.compute()
+def first() -> str:
+    return meet("first")
+
+
+@wf.compute()
+def second() -> str:
+    return meet("second")
+
+
+wf.edge(first, second)
+workflow = wf.build(start=first)
+"""
+
+COUNTING = """
+@wf.compute()
+def count(ctx: Ctx) -> int:
+    return ctx.visit
+
+@wf.compute()
+def judge(ctx: Ctx) -> dict:
+    return {"enough": ctx.output(count) >= 40}
+
+@wf.compute()
+def end(ctx: Ctx) -> int:
+    meet("end")
+    return ctx.output(count)
+
+wf.edge(count, judge)
+wf.switch(judge, "$.enough", {True: end, False: count})
+workflow = wf.build(start=count)
+"""
+
+DYING = """
+import os
+import signal
+
+@wf.compute()
+def first() -> str:
+    note("died")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+
+workflow = wf.build(start=first)
+"""
+
+
+def test_runner_killed_in_a_compute_node_runs_that_node_again_and_no_other(home: Home) -> None:
+    """Case: B43, C42."""
+    home.servers.start()
+    run_id = home.run(three(COMPUTING))
+    before = home.meetings.arrive("second")
+    before.runner.kill()
+    after = home.meetings.arrive("second")
+    assert after.runner.pid != before.runner.pid
+    assert after.facts["visit"] == before.facts["visit"] == 1
+    after.go()
+    home.assert_completed(run_id, STEPS, OUTPUT)
+    assert home.notes() == RAN_TWICE
+
+
+@pytest.mark.parametrize("second", [SHELLING, ACTING], ids=["shell", "action"])
+def test_runner_killed_in_an_idempotent_effect_tries_the_same_effect_again(
+    home: Home, second: str
+) -> None:
+    """What the dead runner had started is gone before the node runs again.
+
+    Case: B34, C42.
+    """
+    home.servers.start()
+    run_id = home.run(three(second))
+    before = home.meetings.arrive("second")
+    before.runner.kill()
+    after = home.meetings.arrive("second")
+    before.assert_gone()
+    assert [before.facts["attempt"], after.facts["attempt"]] == [1, 2]
+    for same in ("effectId", "key", "visit"):
+        assert before.facts[same] == after.facts[same]
+    after.go()
+    home.assert_completed(run_id, STEPS, OUTPUT)
+    assert home.notes() == RAN_TWICE
+    numbers = home.database.column("SELECT attempt_number FROM effect_attempts ORDER BY 1")
+    assert numbers[-2:] == [1, 2]
+
+
+@pytest.mark.parametrize("killed", ["runner", "server"])
+def test_kill_between_two_nodes_goes_on_with_the_next_one(home: Home, killed: str) -> None:
+    """The first node's commit has returned, the second one's code has not begun.
+
+    Case: B43.
+    """
+    armed = home.servers.start_armed(SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY)
+    command = home.launch("run", str(home.write(FIRST_MEETS)), "--detach")
+    armed.serve_until_arrival(home.meetings)
+    first = home.meetings.arrive("first")
+    run_id = command.communicate()[0].strip()
+    first.go()
+    armed.stopped_at()
+    while not home.database.column(ORDER, run_id):
+        armed.release()
+        armed.stopped_at()
+    if killed == "runner":
+        first.runner.kill()
+        armed.close()
+    else:
+        armed.server.kill()
+        home.servers.start()
+    second = home.meetings.arrive("second")
+    first.assert_gone()
+    second.go()
+    home.assert_completed(run_id, ["first 1", "second 1"], "second")
+    assert home.notes() == ["first began", "first ended", "second began", "second ended"]
+
+
+def test_runner_killed_wherever_it_is_loses_no_step_and_repeats_none(home: Home) -> None:
+    """Case: B43, C42."""
+    home.servers.start()
+    run_id = home.run(COUNTING)
+    for wanted in (5, 40):
+        home.await_steps(run_id, wanted)
+        (pid,) = home.database.column("SELECT pid FROM run_workers WHERE finished_at IS NULL")
+        home.watch(pid).kill()
+    end = home.meetings.arrive("end")
+    if not end.process.is_alive:  # The last kill met it there.
+        end = home.meetings.arrive("end")
+    end.go()
+    visits = [f"{node} {visit}" for visit in range(1, 41) for node in ("count", "judge")]
+    home.assert_completed(run_id, [*visits, "end 1"], 40)
+
+
+def test_runner_that_dies_three_times_without_a_step_is_not_started_again(home: Home) -> None:
+    """Case: A86, B46, C41."""
+    home.servers.start()
+    run_id = home.run(DYING)
+    view = home.await_view(run_id, lambda view: "reason" in view["display"])
+    assert view["display"]["status"] == "queued"
+    assert "three times" in view["display"]["reason"]
+    home.servers.alive[0].stop()
+    home.servers.start()
+    home.assert_completed(home.run(SHORT), ["only 1"], "done")
+    assert home.notes() == ["died"] * 3 + ["only"]
+    parked = "SELECT status || ' ' || error_code FROM run_queue WHERE run_id = ?"
+    assert home.database.column(parked, run_id) == ["parked runnerNoProgress"]
+    told = "SELECT count(*) FROM events WHERE event_type = 'run.worker_no_progress'"
+    assert home.database.column(told) == [1]
