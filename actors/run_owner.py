@@ -23,6 +23,7 @@ from pi_workflows.protocol.ids import RunId
 from pi_workflows.protocol.states import WorkerStatus
 from runtime.errors import RuntimeFault
 from runtime.process import ExitStatus
+from runtime.sync_points import SyncPoint
 from runtime.tenure import Tenure, TenureLost, Terms
 from store import leases, workers
 from store.authority import CLAIM_MS, Claim, Permit
@@ -107,6 +108,7 @@ class RunOwner:
         """Claim the run and enter the claim in the registry, in the same step of the batch."""
         identity = self._services.identity
         claimed = claim_run(tx, Permit(identity.host), self._run_id, identity.owner)
+        self._services.world.sync_points.reached(SyncPoint.CLAIM_BEFORE_COMMIT)
         return claimed, self._services.claims.enter(self._run_id, claimed.claim)
 
     def _terms(self, claim: Claim) -> Terms:

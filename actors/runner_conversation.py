@@ -20,7 +20,7 @@ from runtime.tenure import Tenure
 from store import blobs, definitions, run_history
 from store.authority import Permit
 from store.errors import ClaimLostError
-from store.proposals import Message
+from store.proposals import Message, SettleEffect
 from store.run_claiming import ClaimedRun, ReadyRun, child_ready
 from store.run_messages import advance_once
 
@@ -183,6 +183,9 @@ class Conversation:
             await channel.reply(message, WorkerMessageOutcome.REJECTED, error=str(error))
             return None
         permit = Permit(self._permit.actor, self._permit.claim, message.expected_revision)
+        if any(isinstance(transition, SettleEffect) for transition in proposal.transitions):
+            reached = self._services.world.sync_points.reached
+            reached(SyncPoint.EFFECT_AFTER_APPLY_BEFORE_SETTLE)
         sent = trio.current_time()
         try:
             answered = await self._services.store.do(advance_once, permit, proposal)

@@ -7,7 +7,7 @@ import pytest
 
 from multiproc_tests.harness.database import ORDER
 from multiproc_tests.harness.home import Home
-from multiproc_tests.harness.workflows import OUTPUT, SHELLING, SHORT, STEPS, three
+from multiproc_tests.harness.workflows import NOTING, OUTPUT, SHELLING, SHORT, STEPS, three
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.client.channel import Channel, open_channel
 from pi_workflows.client.errors import Refused
@@ -91,7 +91,11 @@ def test_server_killed_in_the_middle_of_an_answer_and_the_repeat_adopts(home: Ho
 
 @pytest.mark.parametrize(
     "point",
-    [SyncPoint.RUNNER_AFTER_SPAWN_BEFORE_ATTACH, SyncPoint.RUNNER_READY_BEFORE_REPLY],
+    [
+        SyncPoint.CLAIM_BEFORE_COMMIT,
+        SyncPoint.RUNNER_AFTER_SPAWN_BEFORE_ATTACH,
+        SyncPoint.RUNNER_READY_BEFORE_REPLY,
+    ],
 )
 def test_server_killed_while_it_launches_a_runner_and_the_next_one_launches_another(
     home: Home, point: SyncPoint
@@ -102,6 +106,22 @@ def test_server_killed_while_it_launches_a_runner_and_the_next_one_launches_anot
     home.servers.start()
     home.assert_completed(run_id, ["only 1"], "done")
     assert home.notes() == ["only"]
+
+
+def test_effect_applied_but_not_settled_when_the_server_dies_is_applied_again(
+    home: Home,
+) -> None:
+    """The command ran and nobody wrote it down: an idempotent one runs again under its key.
+
+    Case: A51, B34.
+    """
+    point = SyncPoint.EFFECT_AFTER_APPLY_BEFORE_SETTLE
+    armed = home.servers.start_armed(point, die_at=1)
+    run_id = home.run(NOTING)
+    armed.assert_died(point)
+    home.servers.start()
+    home.assert_completed(run_id, ["only 1"], "done")
+    assert home.notes() == ["only", "only"]
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,9 @@ workflow = wf.build(start=only)
 """
 """A workflow of one node that meets nobody."""
 
+NOTING: Final = SHORT.replace("@wf.compute()", '@wf.action(effect=idempotent("note.taken"))')
+"""The same with an effect."""
+
 
 def three(second: str, *, recovery: str = "idempotent") -> str:
     """Return a workflow of three nodes with this text for the second one."""
