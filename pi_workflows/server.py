@@ -28,6 +28,7 @@ from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
 from runtime.errors import Refusal, RuntimeFault
 from runtime.exception_groups import sole_error
+from runtime.listener import check_socket_path
 from runtime.log import Log, LogFile
 from runtime.supervisor import Supervisor, TaskFailure
 from runtime.sync_points import SyncPoint, SyncPoints
@@ -116,8 +117,19 @@ def capacity_from_environment() -> int:
     return int(text)
 
 
+def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return what ended the store, not what others met because it had ended."""
+    _, causes = group.split(StoreDown)
+    found = sole_error(causes or group)
+    # Several tasks may have been told of one end, each by an error of its own.
+    while isinstance(found, BaseExceptionGroup) and found.split(_STORE_FATAL)[1] is None:
+        found = found.exceptions[0]
+    return found
+
+
 async def _serve(world: World, paths: StatePaths, idle_exit_ms: int | None) -> None:
     capacity = capacity_from_environment()
+    check_socket_path(paths.socket)
     async with AsyncExitStack() as undo:
         file = LogFile(paths.logs / "server.log")
         undo.callback(file.close)
@@ -156,13 +168,16 @@ class Server:
             EpochLost, OutcomeUnknown, StoreDown, StoreCorrupt: the store cannot go on.
         """
         store = self.services.store
-        async with trio.open_nursery() as base:
-            await base.start(store.serve)
-            base.start_soon(keep_claim, store, self.started.claim)
-            await self._serve_runs_and_clients()
-            await store.do(host.release, self.started.claim)
-            store.stop()
-            base.cancel_scope.cancel()
+        try:
+            async with trio.open_nursery() as base:
+                await base.start(store.serve)
+                base.start_soon(keep_claim, store, self.started.claim)
+                await self._serve_runs_and_clients()
+                await store.do(host.release, self.started.claim)
+                store.stop()
+                base.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise _first_cause(group) from group
         await store.close()
 
     async def _serve_runs_and_clients(self) -> None:
@@ -172,9 +187,9 @@ class Server:
             on_failure=self._owner_failed,
             fatal=_STORE_FATAL,
         ) as owners:
-            scheduler = Scheduler(services, owners)
             views = ServerViews(services)
             idle = IdleWatch(lambda: self._is_needed(views, scheduler))
+            scheduler = Scheduler(services, owners, idle.touch)
             services.store.listen(lambda _: idle.touch())
 
             def population(clients: int) -> None:

@@ -15,6 +15,7 @@ What it guarantees:
 """
 
 from collections.abc import Generator
+from types import MappingProxyType
 from typing import Final, TypeAlias, TypeVar, cast
 
 from pi_workflows.authoring.context import EffectIdentity, StepResult
@@ -230,8 +231,8 @@ class Engine:
             run_id=self._run_id,
             visit=attempt.visit,
             input=self._input,
-            outputs=dict(self._history.outputs),
-            results=dict(self._history.results),
+            outputs=MappingProxyType(self._history.outputs),
+            results=MappingProxyType(self._history.results),
             effect=effect,
             timeout_ms=timeout_ms,
             abandon=self._advance(abandon),

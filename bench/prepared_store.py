@@ -1,0 +1,186 @@
+"""A real database with claimed runs under a server's epoch, and the command that is measured.
+
+The command is what a step of a run costs the store: `advance_once` with the end of one attempt
+and the start of the next, two revisions with their events, in one savepoint.
+"""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pi_workflows.protocol.canonical import JsonObject, digest
+from pi_workflows.protocol.definition import DefinitionSnapshot
+from pi_workflows.protocol.ids import RunId, WorkerEpoch
+from pi_workflows.protocol.states import ActorType, OwnerType, StepOutcome, WorkerMessageOutcome
+from runtime.clock import SystemClock
+from runtime.world import SystemIdSource
+from store import host, leases, run_claiming, run_creation
+from store.authority import Claim, Permit
+from store.batch import Batch, run_alone
+from store.blobs import Blob
+from store.creation import create_database
+from store.database import Writer
+from store.host import HostClaim, HostProcess
+from store.leases import Owner
+from store.opening import open_writer
+from store.proposals import FinishAttempt, Message, StartAttempt, Transition
+from store.resources import Actor
+from store.run_creation import NewRun
+from store.run_messages import Answered, advance_once
+from store.state_dir import prepare_state_dir
+from store.transaction import Transaction
+from store.wal import CheckpointMode, checkpoint
+from store.workers import Launch
+
+_SERVER: Final = "server-bench"
+_HOST: Final = Actor(ActorType.HOST, _SERVER)
+_NODE: Final = "work"
+_GRAPH: Final[JsonObject] = {
+    "schema": "pi-workflows.definition-snapshot.v1",
+    "name": "endless",
+    "startAt": _NODE,
+    "maxSteps": 1_000_000_000,
+    "nodes": [{"id": _NODE, "type": "compute"}],
+    "edges": [{"from": _NODE, "to": _NODE}],
+    "mounts": [],
+    "settings": None,
+}
+_DEFINITION: Final = DefinitionSnapshot.parse(_GRAPH)
+_FILLER: Final = "x" * 250
+_CLOCK: Final = SystemClock()
+
+Step = Callable[[Transaction], Answered]
+
+
+@dataclass(slots=True)
+class PreparedRun:
+    """A claimed run with a child in service, stepping through an endless graph.
+
+    Attributes:
+        steps: steps handed out so far.
+    """
+
+    run_id: RunId
+    worker_epoch: WorkerEpoch
+    claim: Claim
+    revision: int
+    steps: int = 0
+    _attempt_id: str = ""
+
+    def next_step(self) -> Step:
+        """Return the next command of the run, parsed and hashed as the server does beforehand.
+
+        They must run in the order in which they were handed out, each once.
+        """
+        started = StartAttempt(
+            f"attempt-{uuid.uuid4()}", _NODE, "compute", self.steps + 1, _CLOCK.wall_ms(), None
+        )
+        transitions: list[Transition] = [started]
+        if self.steps:
+            output: JsonObject = {"run": self.run_id, "step": self.steps, "filler": _FILLER}
+            blob = Blob.of_json(output)
+            transitions.insert(
+                0,
+                FinishAttempt(
+                    self._attempt_id, _NODE, StepOutcome.OK, blob, output, None, None, None
+                ),
+            )
+        message = Message(
+            self.run_id,
+            self.worker_epoch,
+            f"m{self.steps}",
+            digest(f"{self.run_id} {self.steps}".encode()),
+            tuple(transitions),
+            _DEFINITION,
+            _SERVER,
+        )
+        permit = Permit(_HOST, self.claim, self.revision)
+        self.steps += 1
+        self.revision += len(transitions)
+        self._attempt_id = started.attempt_id
+
+        def step(tx: Transaction) -> Answered:
+            answered = advance_once(tx, permit, message)
+            assert answered.outcome is WorkerMessageOutcome.ACCEPTED, answered.error
+            return answered
+
+        return step
+
+
+@dataclass(slots=True)
+class PreparedStore:
+    """An open database; close it in the end.
+
+    Attributes:
+        batch: fenced by the epoch that was acquired.
+    """
+
+    writer: Writer
+    batch: Batch
+    claim: HostClaim
+    runs: list[PreparedRun] = field(default_factory=list)
+
+    def settle(self) -> None:
+        """Renew all claims and move the log, so that every sample begins alike.
+
+        The log keeps its size, as it does in a server that has run for a while.
+        """
+        run_alone(self.batch, self._renew_claims)
+        checkpoint(self.writer.connection, CheckpointMode.PASSIVE)
+
+    def close(self) -> None:
+        """Close the file."""
+        self.writer.close()
+
+    def _renew_claims(self, tx: Transaction) -> None:
+        for run in self.runs:
+            leases.renew_claim(tx, run.claim)
+
+
+def prepare_store(folder: Path, runs: int) -> PreparedStore:
+    """Create a database in `folder` and bring `runs` runs into service, each at its first node."""
+    prepare_state_dir(folder)
+    path = folder / "state.sqlite"
+    create_database(path, now=_CLOCK.wall_ms())
+    writer = open_writer(path)
+    batch = Batch(writer, SystemIdSource(), _CLOCK.wall_ms)
+    process = HostProcess(_SERVER, 1, "bench")
+    claim = run_alone(batch, lambda tx: host.acquire(tx, process, holder_gone=True))
+    batch.claim = claim
+    prepared = PreparedStore(writer, batch, claim)
+    for number in range(runs):
+        run = _begin(batch, claim, number)
+        run_alone(batch, run.next_step())
+        prepared.runs.append(run)
+    return prepared
+
+
+def _begin(batch: Batch, server: HostClaim, number: int) -> PreparedRun:
+    run_id = RunId(f"run-{number}")
+    new = NewRun(
+        run_id=run_id,
+        workflow_name="endless",
+        workflow_ref="endless",
+        project_path="/bench",
+        source_path="/bench/endless.workflow.py",
+        source_hash="ab" * 32,
+        snapshot=Blob.of_json(_GRAPH),
+        run_input=Blob.of_json(None),
+        launch_options=Blob.of_json({}),
+        title=None,
+        origin_session_id=None,
+    )
+    asker = Permit(Actor(ActorType.CONTROL))
+    run_alone(batch, lambda tx: run_creation.create_run(tx, asker, new))
+    owner = Owner(OwnerType.HOST, _SERVER)
+    claimed = run_alone(batch, lambda tx: run_claiming.claim_run(tx, Permit(_HOST), run_id, owner))
+    permit = Permit(_HOST, claimed.claim)
+    epoch = WorkerEpoch(f"runner-{number}")
+    launch = Launch(
+        epoch, run_id, claimed.claim.generation, server.epoch, Blob.of_json({"run": run_id})
+    )
+    run_alone(batch, lambda tx: run_claiming.launch(tx, permit, launch))
+    ready = run_alone(batch, lambda tx: run_claiming.child_ready(tx, permit, run_id, epoch))
+    return PreparedRun(run_id, epoch, claimed.claim, ready.revision)

@@ -1,0 +1,61 @@
+"""The benchmark runs from end to end in tiny sizes and prints the lines that people look for."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bench import __main__ as program
+from bench.figures import Section, document, percentile
+from bench.store_commands import StorePlan
+from bench.workflow_steps import StepPlan
+from pi_workflows.protocol.canonical import parse_json
+
+TINY_STORE = StorePlan(rounds=1, singles=2, groups=1, switch_interval_s=0.005)
+TINY_STEPS = StepPlan(steps=2, alone=1, watched=1, at_once=2, rounds=1)
+
+
+def test_program_prints_every_figure_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A real file, a real server and real children; a table for people, a file for scripts."""
+    monkeypatch.setattr(program, "STORE_PLAN", TINY_STORE)
+    monkeypatch.setattr(program, "STEP_PLAN", TINY_STEPS)
+    figures = tmp_path / "figures.json"
+    with tempfile.TemporaryDirectory(prefix="b-") as short:  # A socket's path is limited.
+        monkeypatch.setattr(tempfile, "tempdir", short)
+        assert program.main(["--json", str(figures)]) == 0
+        assert list(Path(short).iterdir()) == []
+    printed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    written = parse_json(figures.read_bytes())
+    assert isinstance(written, dict)
+    assert {
+        "fsync_p50",
+        "store_64_callers_vs_bare_group",
+        "store_1_caller_vs_bare_single",
+        "store_actor_16_busy",
+        "run_2_step_alone",
+        "run_2_step_2_at_once_stepping",
+        "run_asked_to_first_node_p50",
+    } <= printed & written.keys()
+
+
+def test_figure_shows_its_middle_and_its_range() -> None:
+    section = Section("Store", "note")
+    section.add("commands", "commands/s", [1000.0, 3000.0, 2000.0])
+    section.add_ratio("ratio", [1.0, 2.0], [2.0, 8.0])
+    _, _, commands, ratio = section.text().splitlines()
+    assert commands.split() == ["commands", "2,000", "commands/s", "1,000", "..", "3,000", "(3)"]
+    assert ratio.split() == ["ratio", "0.38", "0.25", "..", "0.50", "(2)"]
+    assert document([section])["ratio"] == {
+        "unit": "",
+        "min": 0.25,
+        "median": 0.375,
+        "max": 0.5,
+        "samples": [0.5, 0.25],
+    }
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.5, 5), (0.99, 10), (0.0, 1), (1.0, 10)])
+def test_percentile_is_a_sample(share: float, expected: int) -> None:
+    assert percentile(range(10, 0, -1), share) == expected
