@@ -11,7 +11,7 @@ $(shell { $(HERE); } || rm -f .venv/.installed .venv/.installed-dev)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help install install-dev demo test cases bench ci clean
+.PHONY: help install install-dev demo test crashes cases bench ci clean
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,16 @@ demo: .venv/.installed ## Write a release report about this repository, durably.
 test: .venv/.installed-dev ## Run the fast tests, then the tests with real processes.
 	.venv/bin/python -m pytest tests
 	.venv/bin/python -m pytest multiproc_tests
+
+TIMES ?= 20
+
+crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), until one fails.
+	@for round in $$(seq $(TIMES)); do \
+	    echo "== crash tests, round $$round of $(TIMES)"; \
+	    .venv/bin/python -m pytest -q --no-header -p no:cacheprovider \
+	        multiproc_tests/test_runner_crash.py multiproc_tests/test_server_crash.py \
+	        multiproc_tests/test_two_servers.py multiproc_tests/test_ambiguous_effects.py || exit 1; \
+	done
 
 cases: .venv/.installed-dev ## List which acceptance cases have a test.
 	@.venv/bin/python tools/cases.py

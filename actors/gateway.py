@@ -51,7 +51,10 @@ class Gateway:
                     self._log.warning("too_many_clients", clients=len(self._sessions))
                     await trio.aclose_forcefully(stream)
                     continue
-                nursery.start_soon(self._serve, stream)
+                session = ClientSession(self._services, self._operations, stream)
+                self._sessions.add(session)
+                self._population(len(self._sessions))
+                nursery.start_soon(self._serve, session)
 
     async def drain(self) -> None:
         """Let answers that are due be written; bounded."""
@@ -63,10 +66,7 @@ class Gateway:
         for session in self._sessions:
             session.notice(changes)
 
-    async def _serve(self, stream: trio.abc.Stream) -> None:
-        session = ClientSession(self._services, self._operations, stream)
-        self._sessions.add(session)
-        self._population(len(self._sessions))
+    async def _serve(self, session: ClientSession) -> None:
         try:
             await session.serve()
         except Exception as error:  # noqa: BLE001 - one client must not end the server

@@ -24,11 +24,23 @@ REFUSED_PAUSE_S: Final = 1.0
 """Pause after a claim was refused, so that a row that lists but refuses cannot spin the loop."""
 
 
+def _nobody() -> None:
+    """Stand in for somebody who wants to know."""
+
+
 class Scheduler:
     """The one actor that starts run owners."""
 
-    def __init__(self, services: Services, owners: Supervisor) -> None:
-        """`owners` supervises the run owners; each fails alone."""
+    def __init__(
+        self, services: Services, owners: Supervisor, population: Callable[[], None] = _nobody
+    ) -> None:
+        """Describe the scheduler.
+
+        Args:
+            owners: supervises the run owners; each fails alone.
+            population: called whenever `active` has changed.
+        """
+        self._population: Final = population
         self._services: Final = services
         self._owners: Final = owners
         self._admitted: Final[set[str]] = set()
@@ -86,6 +98,7 @@ class Scheduler:
 
     def _start(self, run_id: RunId) -> None:
         self._admitted.add(run_id)
+        self._population()
         self._owners.start(
             SupervisedTask(key=run_id, run=self._serving(run_id), restart=Restart.TEMPORARY)
         )
@@ -99,6 +112,7 @@ class Scheduler:
                 if not served:
                     self._held_back[run_id] = trio.current_time() + REFUSED_PAUSE_S
                 self._admitted.discard(run_id)
+                self._population()
                 self._wake.set()
 
         return serve

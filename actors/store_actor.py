@@ -199,7 +199,7 @@ class StoreActor:
             letter = taken[index]
             index += 1
             try:
-                answers.append((letter, self._batch.execute(letter.message)))
+                answers.append((letter, self._batch.run(letter.message)))
             except TransactionDied as died:
                 letter.refuse(_as_exception(died.cause))
                 # Who was refused before has its answer: it must not be carried out after all.

@@ -17,7 +17,7 @@ from runtime.errors import SocketPathTaken, SocketPathTooLong
 from runtime.private_files import ensure_private_directory
 
 BACKLOG: Final = 512
-"""Beyond it a connect is refused in a way that few clients understand; a burst of them must fit."""
+"""Beyond it a connect fails in a way that few clients understand: a burst of them must fit."""
 _SOCKET_UMASK: Final = 0o177
 _DARWIN_SOL_LOCAL: Final = 0
 _DARWIN_LOCAL_PEERCRED: Final = 1

@@ -65,7 +65,7 @@ class Batch:
                 raise
         self._now = self._wall_ms()
 
-    def execute(self, command: Command[ResultT]) -> ResultT:
+    def run(self, command: Command[ResultT]) -> ResultT:
         """Run one command in its own savepoint.
 
         Raises:
@@ -113,7 +113,7 @@ def run_alone(batch: Batch, command: Command[ResultT]) -> ResultT:
     """
     batch.begin()
     try:
-        result = batch.execute(command)
+        result = batch.run(command)
     except BaseException:
         batch.abandon()
         raise

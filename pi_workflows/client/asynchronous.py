@@ -77,7 +77,7 @@ class LiveClient:
     def __init__(
         self,
         connect: Callable[[], Awaitable[trio.abc.Stream]],
-        uniform: Callable[[float, float], float] = random.uniform,  # noqa: S311 - spread, no secret
+        uniform: Callable[[float, float], float] = random.uniform,  # noqa: S311 - no secret
     ) -> None:
         self._connect = connect
         self._uniform = uniform

@@ -209,7 +209,7 @@ def test_a_run_that_did_not_complete_is_exit_1_with_its_error(
         ("ambiguous", "effectAmbiguous", "nobody knows whether mail.send happened"),
         ("waiting", None, "r1 waits"),
         ("paused", None, "r1 is paused"),
-        ("queued", "workflowSourceChanged", "r1 is parked: workflowSourceChanged"),
+        ("queued", "it changed; end it: pi-workflows cancel r1", "r1 is parked: it changed"),
     ],
 )
 def test_a_run_that_needs_somebody_says_so_with_the_next_command(

@@ -13,7 +13,8 @@ from pi_workflows.protocol.version import CLIENT_PROTOCOL, PACKAGE_VERSION
 
 
 def message(kind: str, **members: object) -> bytes:
-    return encode_frame({"schema": CLIENT_PROTOCOL, "type": kind, **members})  # type: ignore[dict-item]
+    envelope = {"schema": CLIENT_PROTOCOL, "type": kind, **members}
+    return encode_frame(envelope)  # type: ignore[arg-type]
 
 
 HELLO = message("hello", connectionId="c1", packageVersion=PACKAGE_VERSION)

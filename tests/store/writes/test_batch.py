@@ -54,14 +54,14 @@ def test_neighbours_of_a_refused_command_survive(store: "WriteStore", run: "Writ
     start = run.started("fetch")
     bad = run.message(start, run.started("note"))
     store.batch.begin()
-    store.batch.execute(creating(store, "run-2"))
+    store.batch.run(creating(store, "run-2"))
     with pytest.raises(RunExistsError):
-        store.batch.execute(creating(store, "run-2"))
+        store.batch.run(creating(store, "run-2"))
     with pytest.raises(ProposalRefused):
-        store.batch.execute(lambda tx: advance(tx, run.permit, bad))
+        store.batch.run(lambda tx: advance(tx, run.permit, bad))
     with pytest.raises(ZeroDivisionError):
-        store.batch.execute(lambda _: 1 / 0)
-    store.batch.execute(creating(store, "run-3"))
+        store.batch.run(lambda _: 1 / 0)
+    store.batch.run(creating(store, "run-3"))
     changes = store.batch.commit()
     assert changes == {Change("run", "run-2"), Change("run", "run-3")}
     assert runs_of(store) == ["run-1", "run-2", "run-3"]
@@ -74,7 +74,7 @@ def test_commands_of_a_batch_share_one_instant(store: "WriteStore") -> None:
     batch = Batch(store.writer, store.ids, lambda: next(ticks))
     for expected in (100, 101):
         batch.begin()
-        assert [batch.execute(lambda tx: tx.now) for _ in range(3)] == [expected] * 3
+        assert [batch.run(lambda tx: tx.now) for _ in range(3)] == [expected] * 3
         batch.commit()
 
 
@@ -86,9 +86,9 @@ def test_transaction_that_died_is_reported_so_that_the_innocent_run_again(
     before = store.dump()
     innocent = creating(store, "run-2")
     store.batch.begin()
-    store.batch.execute(innocent)
+    store.batch.run(innocent)
     with pytest.raises(TransactionDied) as died:
-        store.batch.execute(_kill_transaction)
+        store.batch.run(_kill_transaction)
     assert isinstance(died.value.cause, apsw.ConstraintError)
     store.batch.abandon()
     assert store.dump() == before
@@ -104,11 +104,11 @@ def test_command_that_reaches_for_the_transaction_is_refused(
 ) -> None:
     """Its neighbours commit when the batch does, not before."""
     store.batch.begin()
-    store.batch.execute(creating(store, "run-1"))
+    store.batch.run(creating(store, "run-1"))
     with pytest.raises(apsw.AuthError):
-        store.batch.execute(lambda tx: tx.connection.execute(statement))
+        store.batch.run(lambda tx: tx.connection.execute(statement))
     assert store.writer.in_transaction
-    store.batch.execute(creating(store, "run-2"))
+    store.batch.run(creating(store, "run-2"))
     store.batch.abandon()
     assert runs_of(store) == []
 

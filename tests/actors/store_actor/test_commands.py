@@ -1,0 +1,238 @@
+"""Behaviour of the store actor: answers, batches, lanes, cancellation."""
+
+# ruff: noqa: ARG001 - a test asks for the clock that jumps by naming it
+
+import contextlib
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from actors.store_actor import BATCH_LOOP_S, BATCH_MAX, INBOX_MAX, StoreActor
+from pi_workflows.protocol.states import ResourceType
+from runtime.world import ThreadCommitExecutor
+from store.transaction import Change, Transaction
+
+if TYPE_CHECKING:
+    from tests.actors.store_actor.conftest import Store
+
+Clock = trio.testing.MockClock
+threaded = pytest.mark.parametrize("commits", [ThreadCommitExecutor], indirect=True)
+
+
+@threaded
+async def test_answer_is_given_only_when_it_is_durable(store: "Store") -> None:
+    with trio.fail_after(10):
+        async with store.serving() as actor:
+            assert await actor.do(store.insert, "one") == "one"
+            assert store.names() == {"one"}
+            store.commits.gate = trio.Event()
+            answered = []
+
+            async def ask() -> None:
+                answered.append(await actor.do(store.insert, "two"))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask)
+                await trio.testing.wait_all_tasks_blocked()
+                assert answered == []
+                assert store.names() == {"one"}
+                store.commits.gate.set()
+            assert store.names() == {"one", "two"}
+
+
+async def test_many_callers_share_few_commits_and_a_refused_one_harms_nobody(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    refused: list[str] = []
+
+    async def ask(actor: StoreActor, number: int) -> None:
+        command = store.refuse if number % 3 == 0 else store.insert
+        try:
+            await actor.do(command, f"p{number}")
+        except store.refused:
+            refused.append(f"p{number}")
+
+    with trio.fail_after(10):
+        async with store.serving() as actor:
+            async with trio.open_nursery() as nursery:
+                for number in range(100):
+                    nursery.start_soon(ask, actor, number)
+            commits = store.commits.count
+    assert len(refused) == 34
+    assert store.names() == {f"p{number}" for number in range(100)} - set(refused)
+    assert commits <= 3
+
+
+@threaded
+@pytest.mark.parametrize("seed", [1, 2, 3])
+async def test_cancelled_means_not_executed(store: "Store", seed: int) -> None:
+    """Whatever the moment: nothing of it is written, or its caller has the result."""
+    chance = random.Random(seed)  # noqa: S311 - a seed to repeat a failure with
+    returned: set[str] = set()
+    scopes: list[trio.CancelScope] = []
+
+    async def ask(actor: StoreActor, name: str) -> None:
+        with trio.CancelScope() as scope:
+            scopes.append(scope)
+            if chance.random() < 0.1:
+                scope.cancel()
+            returned.add(await actor.do(store.insert, name))
+
+    with trio.fail_after(20):
+        async with store.serving() as actor, trio.open_nursery() as nursery:
+            for number in range(300):
+                nursery.start_soon(ask, actor, f"p{number}")
+                if chance.random() < 0.2:
+                    await trio.lowlevel.checkpoint()
+                if scopes and chance.random() < 0.6:
+                    chance.choice(scopes).cancel()
+    assert store.names() == returned
+    assert 20 < len(returned) < 300
+
+
+async def test_caller_cancelled_while_its_batch_commits_gets_the_outcome(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    store.commits.gate = trio.Event()
+    results: list[str] = []
+    with trio.fail_after(10):
+        async with store.serving() as actor, trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                with trio.CancelScope() as scope:
+                    scopes.append(scope)
+                    results.append(await actor.do(store.insert, "one"))
+
+            scopes: list[trio.CancelScope] = []
+            nursery.start_soon(ask)
+            await trio.testing.wait_all_tasks_blocked()
+            scopes[0].cancel()
+            await trio.testing.wait_all_tasks_blocked()
+            assert results == []
+            store.commits.gate.set()
+    assert results == ["one"]
+    assert not scopes[0].cancelled_caught
+
+
+async def test_urgent_commands_run_before_those_that_wait_already(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    store.commits.gate = trio.Event()
+    order: list[str] = []
+
+    def note(tx: Transaction, name: str) -> None:
+        order.append(name)
+
+    with trio.fail_after(10):
+        async with store.serving() as actor, trio.open_nursery() as nursery:
+            nursery.start_soon(actor.do, note, "first")
+            await trio.testing.wait_all_tasks_blocked()
+            for number in range(3):
+                nursery.start_soon(actor.do, note, f"normal {number}")
+                await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(actor.do_urgent, note, "renewal")
+            await trio.testing.wait_all_tasks_blocked()
+            store.commits.gate.set()
+    assert order == ["first", "renewal", "normal 0", "normal 1", "normal 2"]
+
+
+async def test_full_inbox_does_not_hold_up_urgent_commands(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    store.commits.gate = trio.Event()
+    order: list[str] = []
+
+    def note(tx: Transaction, name: str) -> None:
+        order.append(name)
+
+    with trio.fail_after(10):
+        async with store.serving() as actor, trio.open_nursery() as nursery:
+            for number in range(INBOX_MAX + 50):
+                nursery.start_soon(actor.do, note, f"normal {number}")
+            await trio.testing.wait_all_tasks_blocked()
+            taken = len(order)
+            nursery.start_soon(actor.do_urgent, note, "renewal")
+            await trio.testing.wait_all_tasks_blocked()
+            store.commits.gate.set()
+    assert order[taken] == "renewal"
+    assert len(order) == INBOX_MAX + 51
+
+
+async def test_batch_is_bounded_by_count(autojump_clock: Clock, store: "Store") -> None:
+    store.commits.gate = trio.Event()
+    with trio.fail_after(10):
+        async with store.serving() as actor, trio.open_nursery() as nursery:
+            for number in range(BATCH_MAX * 2):
+                nursery.start_soon(actor.do, store.insert, f"p{number}")
+            await trio.testing.wait_all_tasks_blocked()
+            store.commits.gate.set()
+        assert len(store.names()) == BATCH_MAX * 2
+    assert store.commits.count >= 2
+
+
+async def test_batch_is_bounded_by_its_time_on_the_loop(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    """After 3 ms what waits goes into the next batch, so that a renewal comes soon."""
+    store.commits.gate = trio.Event()
+    nows: list[int] = []
+
+    def slow(tx: Transaction) -> None:
+        nows.append(tx.now)
+        autojump_clock.jump(BATCH_LOOP_S)
+
+    with trio.fail_after(10):
+        async with store.serving() as actor, trio.open_nursery() as nursery:
+            for _ in range(5):
+                nursery.start_soon(actor.do, slow)
+            await trio.testing.wait_all_tasks_blocked()
+            store.commits.gate.set()
+    assert len(nows) == 5
+    assert len(set(nows)) > 1, "not all of one batch"
+
+
+async def test_commands_of_one_batch_share_one_instant(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    store.commits.gate = trio.Event()
+    nows: list[int] = []
+    with trio.fail_after(10):
+        async with store.serving() as actor, trio.open_nursery() as nursery:
+            nursery.start_soon(actor.do, lambda tx: nows.append(tx.now))
+            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(3):
+                nursery.start_soon(actor.do, lambda tx: nows.append(tx.now))
+            await trio.sleep(5)
+            store.commits.gate.set()
+    assert nows == [nows[0]] + [nows[0] + 5_000] * 3
+
+
+async def test_listeners_hear_of_accepted_commands_once_they_are_durable(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    heard: list[tuple[frozenset[Change], set[str]]] = []
+
+    def changing(tx: Transaction, name: str, *, fails: bool = False) -> None:
+        store.insert(tx, name)
+        tx.changes.add(Change(ResourceType.EFFECT, name))
+        if fails:
+            raise store.refused("no")
+
+    async def ask(actor: StoreActor, name: str) -> None:
+        with contextlib.suppress(store.refused):
+            await actor.do(changing, name, fails=name == "no")
+
+    store.actor.listen(lambda changes: heard.append((changes, store.names())))
+    with trio.fail_after(10):
+        async with store.serving() as actor:
+            await actor.do(store.insert, "changes nothing that anybody watches")
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask, actor, "yes")
+                nursery.start_soon(ask, actor, "no")
+    changed = frozenset[Change]().union(*(changes for changes, _ in heard))
+    assert changed == {Change(ResourceType.EFFECT, "yes")}
+    for changes, names in heard:
+        assert {change.aggregate_key for change in changes} <= names
