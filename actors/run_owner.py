@@ -22,6 +22,7 @@ from actors.services import Services
 from pi_workflows.protocol.ids import RunId
 from pi_workflows.protocol.states import WorkerStatus
 from runtime.errors import RuntimeFault
+from runtime.exception_groups import sole_error
 from runtime.process import ExitStatus
 from runtime.sync_points import SyncPoint
 from runtime.tenure import Tenure, TenureLost, Terms
@@ -32,6 +33,7 @@ from store.errors import (
     ClaimLostError,
     LeaseHeldError,
     NotClaimableError,
+    Rejected,
     RunUnknownError,
     StateBusyError,
 )
@@ -45,6 +47,9 @@ CANCELLED: Final = "cancelled"
 """Tenure reason of a run that a control command has ended."""
 
 _STOP_GRACE_S: Final = 2.0
+_LAST_WORDS_S: Final = 1.0
+"""How long what a dead child has written is still read."""
+
 _EXIT_WAIT_S: Final = 1.0
 """How long a child that is done may take to exit by itself."""
 
@@ -139,13 +144,18 @@ class RunOwner:
             raise TenureLost(lost.reason) from lost
 
     async def _serve(self, owned: Ownership) -> None:
-        """Launch the child, converse, and clean up whatever happens."""
-        conversation = Conversation(self._services, owned.claimed, owned.permit, owned.tenure)
+        """Launch the child, converse, and clean up whatever happens.
+
+        The run is given up last and in any case: one that stayed `running` without an owner would
+        never be claimed again.
+        """
+        conversation: Conversation | None = None
         runner: LaunchedRunner | None = None
         end = RunnerEnd.CRASHED
         try:
+            conversation = Conversation(self._services, owned.claimed, owned.permit, owned.tenure)
             runner = await launch_runner(self._services, owned.claimed, owned.permit)
-            end = await conversation.serve(runner.channel)
+            end = await self._listen(runner, conversation)
             await self._let_exit(runner, end)
         except RuntimeFault as fault:
             self._log.warning("runner_not_started", error=str(fault))
@@ -154,43 +164,69 @@ class RunOwner:
                 end = RunnerEnd.INTERRUPTED
             raise
         finally:
+            progressed = conversation is not None and conversation.progressed
             with trio.CancelScope(shield=True):
-                await self._clean_up(owned, runner, end, progressed=conversation.progressed)
+                try:
+                    if runner is not None:
+                        await self._end_child(owned, runner, end)
+                finally:
+                    await self._park(owned, _departure(end, progressed=progressed))
+
+    async def _listen(self, runner: LaunchedRunner, conversation: Conversation) -> RunnerEnd:
+        """Converse until the child is done or dead.
+
+        The end of its stream is no proof of life: a process that it has forked may hold it open.
+        What it wrote before it exited is still heard, for a second.
+        """
+        heard: list[RunnerEnd] = []
+        try:
+            async with trio.open_nursery() as nursery:
+
+                async def hear_out() -> None:
+                    await runner.child.wait()
+                    await trio.sleep(_LAST_WORDS_S)
+                    nursery.cancel_scope.cancel()
+
+                nursery.start_soon(hear_out)
+                heard.append(await conversation.serve(runner.channel))
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise sole_error(group) from group
+        return heard[0] if heard else conversation.broken_off()
 
     async def _let_exit(self, runner: LaunchedRunner, end: RunnerEnd) -> None:
         if end in {RunnerEnd.FINISHED, RunnerEnd.PARKED, RunnerEnd.ABANDONED_CODE}:
             with trio.move_on_after(_EXIT_WAIT_S):
                 await runner.child.wait()
 
-    async def _clean_up(
-        self,
-        owned: Ownership,
-        runner: LaunchedRunner | None,
-        end: RunnerEnd,
-        *,
-        progressed: bool,
-    ) -> None:
-        if runner is not None:
-            status = await self._stop_child(runner)
-            services = self._services
-            services.processes.remove(runner.child.identity)
-            how = _worker_end(end, status, runner)
+    async def _end_child(self, owned: Ownership, runner: LaunchedRunner, end: RunnerEnd) -> None:
+        """End the child's processes and close its row: an open one would block the next child."""
+        status = await self._stop_child(runner)
+        try:
+            self._services.processes.remove(runner.child.identity)
+        except OSError as error:
+            self._log.error("registry_not_written", error=str(error))
+        how = _worker_end(end, status, runner)
+        try:
             await self._settle(lambda tx: workers.end(tx, runner.worker_epoch, how))
-            self._log.info(
-                "runner_ended",
-                generation=owned.claimed.claim.generation,
-                outcome=how.status.value,
-                exitCode=how.exit_code,
-                signal=how.signal,
-            )
-        await self._park(owned, _departure(end, progressed=progressed))
+        except Rejected as refused:
+            self._log.error("diagnostic_not_stored", code=str(refused.code))
+            bare = WorkerEnd(how.status, how.exit_code, how.signal)
+            await self._settle(lambda tx: workers.end(tx, runner.worker_epoch, bare))
+        self._log.info(
+            "runner_ended",
+            generation=owned.claimed.claim.generation,
+            outcome=how.status.value,
+            exitCode=how.exit_code,
+            signal=how.signal,
+        )
 
     async def _stop_child(self, runner: LaunchedRunner) -> ExitStatus:
         """End the child and its whole session; what survives SIGKILL is logged and left."""
         try:
             return await runner.child.stop(_STOP_GRACE_S)
-        except RuntimeFault as fault:
-            self._log.error("processes_survived", error=str(fault), hint=fault.hint)
+        except (RuntimeFault, OSError) as fault:
+            self._log.error("processes_survived", error=str(fault))
             return ExitStatus(None, None)
 
     async def _park(self, owned: Ownership, departure: Departure | None) -> None:
@@ -200,8 +236,8 @@ class RunOwner:
         claim = owned.claimed.claim
         try:
             await self._settle(lambda tx: park_run(tx, owned.permit, owned.run_id, departure))
-        except ClaimLostError as lost:
-            self._log.info("park_refused", generation=claim.generation, reason=str(lost.reason))
+        except Rejected as refused:
+            self._log.info("park_refused", generation=claim.generation, code=str(refused.code))
             await self._hand_back(claim)
         owned.tenure.released()
 
@@ -228,13 +264,13 @@ def _departure(end: RunnerEnd, *, progressed: bool) -> Departure | None:
     match end:
         case RunnerEnd.FINISHED | RunnerEnd.PARKED:
             return None
-        case RunnerEnd.INTERRUPTED:
+        case RunnerEnd.INTERRUPTED | RunnerEnd.CLAIM_LOST:
             return Departure.HANDED_OFF
         case RunnerEnd.ABANDONED_CODE:
             return Departure.ABANDONED_CODE
         case RunnerEnd.SOURCE_CHANGED:
             return Departure.SOURCE_CHANGED
-        case RunnerEnd.CRASHED | RunnerEnd.NOT_READY | RunnerEnd.CLAIM_LOST | RunnerEnd.REFUSED:
+        case RunnerEnd.CRASHED | RunnerEnd.NOT_READY | RunnerEnd.REFUSED:
             if progressed:
                 return Departure.DIED_AFTER_PROGRESS
             return Departure.DIED_WITHOUT_PROGRESS

@@ -91,14 +91,14 @@ class Conversation:
             self._log.warning("runner_protocol_error", error=str(error))
             return RunnerEnd.CRASHED
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return self._broken_off()
+            return self.broken_off()
 
     async def _converse(self, channel: RunnerChannel) -> RunnerEnd:
         end = await self._wait_ready(channel)
         while end is None:
             message = await self._next_message(channel)
             if message is None:
-                return self._broken_off()
+                return self.broken_off()
             end = await self._answer(channel, message)
         return end
 
@@ -108,7 +108,7 @@ class Conversation:
             return await channel.receive()
         return None
 
-    def _broken_off(self) -> RunnerEnd:
+    def broken_off(self) -> RunnerEnd:
         """The child is gone without a word: after the end of its work that is no crash."""
         if self._ended:
             return RunnerEnd.FINISHED
@@ -140,8 +140,8 @@ class Conversation:
         run_id = self._claimed.run.run_id
         sent = trio.current_time()
         try:
-            ready = await self._services.store.do(
-                child_ready, self._permit, run_id, channel.worker_epoch
+            ready = await self._services.store.insist(
+                lambda tx: child_ready(tx, self._permit, run_id, channel.worker_epoch)
             )
         except ClaimLostError:
             return await self._claim_lost(channel, message)
@@ -188,7 +188,9 @@ class Conversation:
             reached(SyncPoint.EFFECT_AFTER_APPLY_BEFORE_SETTLE)
         sent = trio.current_time()
         try:
-            answered = await self._services.store.do(advance_once, permit, proposal)
+            answered = await self._services.store.insist(
+                lambda tx: advance_once(tx, permit, proposal)
+            )
         except ClaimLostError:
             return await self._claim_lost(channel, message)
         if answered.advanced is not None:

@@ -47,17 +47,14 @@ async def launch_runner(services: Services, claimed: ClaimedRun, permit: Permit)
     with services.readers.reading() as reading:
         project_path = path_of(reading, claimed.run.project_id)
     envelope = _envelope(claimed, worker_epoch, project_path)
-    await services.store.do(
-        launch,
-        permit,
-        Launch(
-            worker_epoch,
-            claimed.run.run_id,
-            claimed.claim.generation,
-            services.identity.epoch,
-            Blob.of_json(envelope),
-        ),
+    launched = Launch(
+        worker_epoch,
+        claimed.run.run_id,
+        claimed.claim.generation,
+        services.identity.epoch,
+        Blob.of_json(envelope),
     )
+    await services.store.insist(lambda tx: launch(tx, permit, launched))
     try:
         child = await services.world.spawner.spawn(runner_spec(project_path, worker_epoch))
     except BaseException:
@@ -68,8 +65,9 @@ async def launch_runner(services: Services, claimed: ClaimedRun, permit: Permit)
     try:
         services.processes.add(child.identity, worker_epoch)
         services.world.sync_points.reached(SyncPoint.RUNNER_AFTER_SPAWN_BEFORE_ATTACH)
-        await services.store.do(
-            workers.attach, worker_epoch, child.pid, child.identity.start_identity
+        identity = child.identity.start_identity
+        await services.store.insist(
+            lambda tx: workers.attach(tx, worker_epoch, child.pid, identity)
         )
         await channel.launch(envelope)
     except trio.BrokenResourceError:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from actors.errors import ServerRefused
+from actors.errors import AlreadyRunning, ServerRefused
 from actors.readers import Readers
 from actors.server_lock import Locked, acquire_server_lock
 from actors.services import SYSTEM, ServerIdentity, Services
 from actors.state_files import DiskStateFiles, StateFiles
 from actors.store_actor import StoreActor
 from pi_workflows.protocol.paths import StatePaths
+from runtime.identity import Liveness, ProcessIdentity
 from runtime.listener import check_socket_path
 from runtime.lock_file import LockHolder
 from runtime.log import Log
@@ -28,6 +29,7 @@ from store import host, quick_check, recovery
 from store.authority import Permit
 from store.batch import Batch, Command, run_alone
 from store.database import Writer
+from store.errors import Rejected
 from store.host import HostClaim, HostProcess
 from store.runs import RunRow
 from store.state_dir import prepare_state_dir
@@ -145,11 +147,30 @@ class Startup:
         batch = Batch(writer, world.ids, world.clock.wall_ms)
         own = locked.holder
         process = HostProcess(own.server_id, own.identity.pid, own.identity.start_identity)
-        claim = run_alone(batch, partial(_acquire, process))
+        gone = self._is_predecessor_gone(writer)
+        claim = run_alone(batch, lambda tx: host.acquire(tx, process, holder_gone=gone))
         batch.claim = claim
         self._log.info("epoch_taken", epoch=claim.epoch, serverId=own.server_id)
         self._reached(SyncPoint.START_EPOCH_TAKEN)
         return Opened(writer, batch, claim)
+
+    def _is_predecessor_gone(self, writer: Writer) -> bool:
+        """Say whether the server named in the database is proven dead.
+
+        Only then has its claim lapsed. The lock says so already, unless somebody has removed the
+        lock file from under a living server.
+
+        Raises:
+            AlreadyRunning: it lives.
+        """
+        row = host.current(Reading(writer.connection, self._world.clock.wall_ms()))
+        if row.pid is None or row.process_start_identity is None:
+            return True
+        named = ProcessIdentity(row.pid, row.process_start_identity)
+        liveness = self._world.processes.is_alive(named)
+        if liveness is Liveness.ALIVE and row.pid != os.getpid():
+            raise AlreadyRunning(row.pid)
+        return liveness is not Liveness.UNPROVABLE
 
     def _close_writer(self, writer: Writer) -> None:
         """Close the file, unless the store actor has closed it."""
@@ -181,15 +202,14 @@ class Startup:
         reading = Reading(opened.writer.connection, self._world.clock.wall_ms())
         under_way = recovery.under_way(reading)
         for run_id in under_way:
-            opened.run(partial(_recover_run, permit, run_id))
+            try:
+                opened.run(partial(_recover_run, permit, run_id))
+            except Rejected as refused:
+                self._log.error("run_not_recovered", runId=run_id, code=str(refused.code))
         self._log.info(
             "state_recovered", leases=left.leases, workers=left.workers, runs=len(under_way)
         )
         self._reached(SyncPoint.START_EFFECTS_SETTLED)
-
-
-def _acquire(process: HostProcess, tx: Transaction) -> HostClaim:
-    return host.acquire(tx, process, holder_gone=True)
 
 
 def _recover_run(permit: Permit, run_id: str, tx: Transaction) -> RunRow:

@@ -13,6 +13,7 @@ What it guarantees:
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
@@ -108,6 +109,16 @@ class StoreActor:
     ) -> ResultT:
         """Like `do`, ahead of everything that waits in the normal lane: renewals and cancels."""
         return await self._ask(lambda tx: command(tx, *args, **kwargs), Lane.URGENT)
+
+    async def insist(self, command: Command[ResultT]) -> ResultT:
+        """Like `do`, again and again while another process holds the write lock.
+
+        For what must not be lost to somebody's long transaction; a command that was refused as
+        busy did not run. Bounded by whoever cancels it: a tenure does when its lease runs out.
+        """
+        while True:
+            with suppress(StateBusyError):
+                return await self._ask(command, Lane.NORMAL)
 
     async def _ask(self, command: Callable[..., ResultT], lane: Lane) -> ResultT:
         return cast("ResultT", await self._mailbox.ask(command, lane=lane))

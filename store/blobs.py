@@ -3,12 +3,20 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pi_workflows.protocol.canonical import JsonValue, canonical_bytes, digest, load_stored
+from pi_workflows.protocol.canonical import (
+    CanonicalError,
+    JsonValue,
+    canonical_bytes,
+    digest,
+    load_stored,
+    parse_json,
+)
 from store.errors import BlobConflictError, StoreCorrupt
 from store.transaction import Reading, Transaction
 
 JSON_MEDIA: Final = "application/json"
 TEXT_MEDIA: Final = "text/plain"
+_JSON_BEGINNINGS: Final = frozenset(bytes([first]) for first in b'"-0123456789[{tfn')
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +44,14 @@ class Blob:
 
     @classmethod
     def of_text(cls, text: str) -> "Blob":
-        """Make the blob of a text."""
+        """Make the blob of a text for people.
+
+        A text whose bytes would be those of a JSON value gets a final newline, which no canonical
+        JSON has: content of one kind must never be in the way of the other (A §3 refuses it).
+        """
         content = text.encode("utf-8", "replace")
+        if _is_canonical_json(content):
+            content += b"\n"
         return cls(digest(content), TEXT_MEDIA, content)
 
     @classmethod
@@ -76,6 +90,15 @@ SELECT_BLOB: Final = """
 """
 
 ROW_STATEMENTS: Final = {"SELECT_BLOB": BlobRow}
+
+
+def _is_canonical_json(content: bytes) -> bool:
+    if content[:1] not in _JSON_BEGINNINGS:
+        return False
+    try:
+        return canonical_bytes(parse_json(content)) == content
+    except CanonicalError:
+        return False
 
 
 def put(tx: Transaction, blob: Blob) -> bytes:

@@ -161,12 +161,12 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, departure: Dep
     queued = run_queue.require(tx, run.run_id)
     errors = queued.consecutive_errors
     reason = ParkReason.HANDOFF
-    available_at = tx.now
+    available_at = run_queue.DUE_AT_ONCE
     if departure is Departure.DIED_AFTER_PROGRESS:
         errors, reason = 0, ParkReason.CRASHED
-        available_at += run_queue.retry_delay_ms(0)
+        available_at = tx.now + run_queue.retry_delay_ms(0)
     elif departure is Departure.DIED_WITHOUT_PROGRESS:
-        available_at += run_queue.retry_delay_ms(errors)
+        available_at = tx.now + run_queue.retry_delay_ms(errors)
         errors += 1
         enough = errors >= run_queue.NO_PROGRESS_MAX
         reason = ParkReason.NO_PROGRESS if enough else ParkReason.CRASHED

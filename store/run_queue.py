@@ -8,6 +8,9 @@ from store.errors import StoreCorrupt
 from store.machines.queue import QUEUE_MACHINE, QueueMove
 from store.transaction import Reading, Transaction, affected_one
 
+DUE_AT_ONCE: Final = 0
+"""`available_at` of a run that waits for nothing: due whatever the wall clock is stepped to."""
+
 RETRY_FIRST_MS: Final = 1_000
 RETRY_MAX_MS: Final = 60_000
 NO_PROGRESS_MAX: Final = 3
@@ -59,7 +62,7 @@ SELECT_CLAIMABLE: Final = """
 INSERT_QUEUE: Final = """
     INSERT INTO run_queue (run_id, status, available_at, origin_session_id, consecutive_errors,
                            created_at, updated_at)
-    VALUES (:run_id, 'queued', :now, :origin_session_id, 0, :now, :now)
+    VALUES (:run_id, 'queued', :available_at, :origin_session_id, 0, :now, :now)
 """
 
 UPDATE_QUEUE: Final = """
@@ -78,7 +81,13 @@ ROW_STATEMENTS: Final = {"SELECT_QUEUE": QueueRow, "SELECT_CLAIMABLE": Claimable
 def insert(tx: Transaction, run_id: str, *, origin_session_id: str | None) -> None:
     """Queue a new run, due at once; a null session means headless."""
     tx.execute(
-        INSERT_QUEUE, {"run_id": run_id, "origin_session_id": origin_session_id, "now": tx.now}
+        INSERT_QUEUE,
+        {
+            "run_id": run_id,
+            "available_at": DUE_AT_ONCE,
+            "origin_session_id": origin_session_id,
+            "now": tx.now,
+        },
     )
 
 

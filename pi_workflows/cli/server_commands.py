@@ -17,6 +17,7 @@ from pi_workflows.cli.context import (
 from pi_workflows.client.discovery import prepare_directories
 from pi_workflows.client.errors import ClientError, Refused, Unavailable, VersionsDiffer
 from pi_workflows.client.holder import await_end, end_holder, read_holder
+from pi_workflows.client.python_path import forget_foreign_paths
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
@@ -60,6 +61,7 @@ def run(*, idle_exit_ms: int, as_json: bool) -> int:
     del as_json  # The root command reads it; a server that runs prints nothing.
     paths = user_paths()
     prepare_directories(paths)
+    forget_foreign_paths(os.environ)
     # Late: the server brings everything that a quick command must not import.
     from pi_workflows.server import main as serve  # noqa: PLC0415
 

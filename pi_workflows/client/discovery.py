@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from pi_workflows.client.channel import Channel, check_socket_path, open_channel
 from pi_workflows.client.errors import StartFailed, Unavailable
+from pi_workflows.client.python_path import server_environment
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
 
@@ -190,6 +191,7 @@ def launch_detached(paths: StatePaths) -> Spawned:
             stdout=output,
             stderr=output,
             cwd=paths.home,
+            env=server_environment(os.environ),
             start_new_session=True,
         )
     finally:

@@ -291,7 +291,7 @@ def test_run_that_does_not_run_accepts_nothing(run: "WrittenRun") -> None:
 @pytest.mark.parametrize(
     "spoiled",
     [
-        "UPDATE run_queue SET available_at = available_at + 1",
+        "UPDATE run_queue SET available_at = 1700000000001",
         "UPDATE runs SET paused = 1",
         "UPDATE run_queue SET status = 'parked', error_code = 'workflowSourceChanged'",
         "UPDATE run_queue SET status = 'parked', error_code = 'runnerNoProgress'",

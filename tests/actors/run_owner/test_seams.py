@@ -1,0 +1,122 @@
+"""Where two things go wrong at once: a run is always left to whoever claims it next."""
+
+# ruff: noqa: ARG001 - a test asks for the clock that jumps by naming it
+
+from typing import TYPE_CHECKING, Final
+
+import apsw
+import pytest
+import trio
+import trio.testing
+
+from pi_workflows.protocol.states import QueueStatus
+from runtime.process import ExitStatus
+
+if TYPE_CHECKING:
+    from runtime.identity import ProcessIdentity
+    from tests.actors.conftest import Bench, RunnerEnd
+
+Clock = trio.testing.MockClock
+
+LEASES_LAPSED: Final = "UPDATE leases SET expires_at = 1 WHERE expires_at IS NOT NULL"
+OWNED: Final = "SELECT count(*) FROM leases WHERE owner_id IS NOT NULL"
+OPEN_WORKERS: Final = "SELECT count(*) FROM run_workers WHERE finished_at IS NULL"
+
+
+async def crash(child: "RunnerEnd") -> ExitStatus:
+    await child.ready()
+    await child.advance(child.started("first"))
+    return ExitStatus(1, None)
+
+
+async def test_owner_whose_claim_lapsed_leaves_a_run_that_can_be_claimed_again(
+    autojump_clock: Clock, bench: "Bench"
+) -> None:
+    """Nobody took it meanwhile: it must not read `running` until the next restart."""
+    bench.children(bench.idling, bench.working)
+    with trio.fail_after(120):
+        run_id = await bench.create()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bench.owner(run_id).run)
+            await trio.sleep(1)
+            await bench.alter(LEASES_LAPSED)
+        assert bench.queue_row(run_id).status is QueueStatus.PARKED
+        assert bench.rows(OWNED) == [(0,)]
+        assert bench.rows(OPEN_WORKERS) == [(0,)]
+        assert await bench.owner(run_id).run()
+    assert bench.run_row(run_id).terminal
+
+
+async def test_registry_that_cannot_be_written_does_not_keep_the_run(
+    autojump_clock: Clock, bench: "Bench", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(identity: "ProcessIdentity") -> None:
+        raise OSError(28, "No space left on device")
+
+    bench.children(crash)
+    with trio.fail_after(120):
+        run_id = await bench.create()
+        monkeypatch.setattr(bench.services.processes, "remove", refuse)
+        assert await bench.owner(run_id).run()
+    assert bench.queue_row(run_id).status is QueueStatus.PARKED
+    assert bench.rows(OPEN_WORKERS) == [(0,)]
+
+
+async def test_proposal_waits_for_a_foreign_write_lock_and_runs_nothing_again(
+    autojump_clock: Clock, bench: "Bench"
+) -> None:
+    """The effect has happened and its runner is alive and says so: nothing is ambiguous."""
+    stranger = apsw.Connection(str(bench.paths.database))
+
+    async def act(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        await child.advance(child.started("first"))
+        granted = child.granted(
+            await child.advance(
+                child.finished("first"),
+                child.started("second", node_type="action"),
+                child.reserve("second", "mail.send", "manual"),
+            )
+        )
+        stranger.execute("BEGIN IMMEDIATE")
+        await child.advance(child.settled(granted, "applied"), child.finished("second"))
+        return await child.leave("failed")
+
+    async def let_go() -> None:
+        await trio.sleep(12)
+        stranger.execute("ROLLBACK")
+
+    bench.children(act)
+    with trio.fail_after(120):
+        run_id = await bench.create_with_effect("mail.send", "manual")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(let_go)
+            assert await bench.owner(run_id).run()
+    stranger.close()
+    assert bench.rows("SELECT status FROM effects WHERE effect_type = 'mail.send'") == [
+        ("applied",)
+    ]
+    assert bench.rows("SELECT count(*) FROM run_steps") == [(2,)]
+
+
+async def test_dead_child_is_noticed_although_somebody_holds_its_socket(
+    autojump_clock: Clock, bench: "Bench"
+) -> None:
+    """A process it had forked keeps the stream open: the exit is what counts."""
+    held: list[trio.SocketStream] = []
+
+    async def fork_and_die(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        await child.advance(child.started("first"))
+        stream = child.lines._stream
+        assert isinstance(stream, trio.SocketStream)
+        held.append(trio.SocketStream(stream.socket.dup()))
+        return ExitStatus(None, 9)
+
+    bench.children(fork_and_die)
+    with trio.fail_after(30):
+        run_id = await bench.create()
+        assert await bench.owner(run_id).run()
+    for stream in held:
+        await stream.aclose()
+    assert bench.queue_row(run_id).status is QueueStatus.PARKED
