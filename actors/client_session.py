@@ -5,7 +5,9 @@ What it guarantees:
 - the hello goes first; a frame that is no request closes this connection and no other;
 - responses are never dropped; views are coalesced: while one is being written, any number of
   changes make one more snapshot, built from what is then committed;
-- a client that never reads blocks only its own writer.
+- a client that never reads blocks only its own writer; one that has left is let go, however much
+  it has asked for;
+- a request that is still worked on when the server stops is answered `unavailable`.
 """
 
 from collections import OrderedDict, deque
@@ -19,6 +21,7 @@ from actors.operations import Operations
 from actors.services import Services
 from actors.subscriptions import Subscription
 from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import (
     FrameError,
     FrameTooLarge,
@@ -28,6 +31,7 @@ from pi_workflows.protocol.frames import (
 from pi_workflows.protocol.states import CommandOutcome
 from pi_workflows.protocol.version import CLIENT_PROTOCOL, PACKAGE_VERSION
 from runtime.line_stream import LineStream
+from store.errors import StoreError
 from store.receipts import Reply
 from store.transaction import Change
 
@@ -40,6 +44,12 @@ VIEW_PAUSE_S: Final = 0.05
 """A connection is sent views at most this often: faster shows nobody more and costs every step."""
 
 ERROR_CHARS_MAX: Final = 2_048
+
+_STOPPING: Final = Reply(
+    CommandOutcome.UNAVAILABLE,
+    receipt={"code": ErrorCode.SERVER_STOPPING.value},
+    error="the server is stopping; ask again",
+)
 
 
 class ClientSession:
@@ -61,6 +71,8 @@ class ClientSession:
         self._quiet = trio.Event()
         self._is_writing = False
         self._is_gone = False
+        self._is_refusing = False
+        self._handling: Final[set[trio.CancelScope]] = set()
         self._slots: Final = trio.Semaphore(IN_FLIGHT_MAX, max_value=IN_FLIGHT_MAX)
 
     async def serve(self) -> None:
@@ -68,7 +80,7 @@ class ClientSession:
         try:
             async with trio.open_nursery() as nursery:
                 self._responses.append(_Outgoing(encode_frame(self._hello()), frees_slot=False))
-                nursery.start_soon(self._write)
+                nursery.start_soon(self._write, nursery.cancel_scope)
                 await self._read(nursery)
                 nursery.cancel_scope.cancel()
         finally:
@@ -101,6 +113,15 @@ class ClientSession:
         self._watched.pop(subscription_id, None)
         self._due.pop(subscription_id, None)
 
+    def refuse(self) -> None:
+        """Answer `unavailable` from now on, also to what is worked on: it is cancelled.
+
+        A command that was executed before that still answers its outcome.
+        """
+        self._is_refusing = True
+        for scope in self._handling:
+            scope.cancel()
+
     async def idle(self) -> None:
         """Return once no request is worked on and every response is written."""
         while not self._is_gone and (
@@ -122,7 +143,12 @@ class ClientSession:
             return
 
     async def _answer(self, request: ClientRequest) -> None:
-        reply = await self._operations.handle(request, self)
+        reply = _STOPPING
+        with trio.CancelScope() as scope:
+            self._handling.add(scope)
+            if not self._is_refusing:
+                reply = await self._operations.handle(request, self)
+        self._handling.discard(scope)
         message = _response(request, reply)
         try:
             frame = encode_frame(message)
@@ -131,8 +157,8 @@ class ClientSession:
         self._responses.append(_Outgoing(frame, frees_slot=True))
         self._work.set()
 
-    async def _write(self) -> None:
-        """Write responses as they come and views at their pace.
+    async def _write(self, session: trio.CancelScope) -> None:
+        """Write responses as they come and views at their pace; end the session with the peer.
 
         A request's slot is free again only when its response is written, so a client that asks
         and never reads is asked to wait by its own socket.
@@ -154,6 +180,8 @@ class ClientSession:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self._is_gone = True
             self._quiet.set()
+            # Without a writer no slot is freed: the reader could wait for one for ever.
+            session.cancel()
 
     def _next_outgoing(self) -> "_Outgoing | None":
         """Return what to write next: responses first, then views, built only now."""
@@ -165,13 +193,28 @@ class ClientSession:
             subscription = self._watched.get(subscription_id)
             if subscription is None:
                 continue
-            with self._services.readers.reading() as reading:
-                event = subscription.event(reading)
-            if event is not None:
+            frame = self._view_frame(subscription)
+            if frame is not None:
                 if not self._due:
                     self._views_from = now + VIEW_PAUSE_S
-                return _Outgoing(encode_frame(event), frees_slot=False)
+                return _Outgoing(frame, frees_slot=False)
         return None
+
+    def _view_frame(self, subscription: Subscription) -> bytes | None:
+        """Return the event that brings the client up to date, or None.
+
+        A view that cannot be built or does not fit is left out: a session that ended over it
+        would be opened again by its client and end again.
+        """
+        try:
+            with self._services.readers.reading() as reading:
+                event = subscription.event(reading)
+            return None if event is None else encode_frame(event)
+        except (StoreError, FrameTooLarge) as error:
+            self._log.error(
+                "view_dropped", subscription=type(subscription).__name__, error=str(error)
+            )
+            return None
 
     def _hello(self) -> JsonObject:
         return {

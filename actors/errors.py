@@ -2,6 +2,7 @@
 
 ServerRefused            the server cannot start or go on, for a reason an operator can act on
   AlreadyRunning         another server serves this state
+  DatabaseDamaged        the file is not to be served
 """
 
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
@@ -37,4 +38,15 @@ class AlreadyRunning(ServerRefused):
             "Use it, or stop it first: pi-workflows server stop",
             exit_code=ExitCode.ALREADY_RUNNING,
             code=ErrorCode.SERVER_ALREADY_RUNNING,
+        )
+
+
+class DatabaseDamaged(ServerRefused):
+    """The database has lost what it once held; it is not served."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the database is damaged and is not served. Move state.sqlite with its -wal and "
+            "-shm files away and put a sound copy in their place; without one, the next "
+            "start creates an empty database."
         )

@@ -16,6 +16,9 @@ CLIENTS_MAX: Final = 256
 DRAIN_S: Final = 1.0
 """How long answers that are due may take to be written when the server stops."""
 
+REFUSE_S: Final = 1.0
+"""How long it may then take to end what is worked on and to answer `unavailable`."""
+
 _ACCEPT_PAUSE_S: Final = 0.1
 
 
@@ -57,10 +60,17 @@ class Gateway:
                 nursery.start_soon(self._serve, session)
 
     async def drain(self) -> None:
-        """Let answers that are due be written; bounded."""
+        """Let answers that are due be written, then give up what is worked on; bounded."""
         with trio.move_on_after(DRAIN_S):
-            for session in tuple(self._sessions):
-                await session.idle()
+            await self._all_idle()
+        for session in self._sessions:
+            session.refuse()
+        with trio.move_on_after(REFUSE_S):
+            await self._all_idle()
+
+    async def _all_idle(self) -> None:
+        for session in tuple(self._sessions):
+            await session.idle()
 
     def _changed(self, changes: frozenset[Change]) -> None:
         for session in self._sessions:

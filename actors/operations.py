@@ -140,7 +140,7 @@ class Operations:
         return await self._control.cancel(call.request, call.payload)
 
     async def _run_status(self, call: _Call[wire.NoPayload]) -> Reply:
-        return done(self._views.run_state(call.run_id))
+        return done(await self._views.run_state(call.run_id))
 
     async def _run_list(self, call: _Call[wire.RunList]) -> Reply:
         return done(self._views.run_list(call.payload))

@@ -2,18 +2,29 @@
 
 import sys
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import trio
 
 from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode
-from pi_workflows.protocol.frames import FrameError, encode_frame, parse_canonical
-from pi_workflows.protocol.version import RESOLVE_REQUEST
+from pi_workflows.protocol.frames import (
+    FrameError,
+    FrameTooLarge,
+    encode_frame,
+    parse_canonical,
+)
+from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST
 from runtime.errors import RuntimeFault
 from runtime.line_stream import LineStream
-from runtime.process import DESCRIPTOR_PLACEHOLDER, Child, ChildSpec, child_environment
+from runtime.process import (
+    DESCRIPTOR_PLACEHOLDER,
+    Child,
+    ChildSpec,
+    ExitStatus,
+    child_environment,
+)
 from store.blobs import Blob
 
 RESOLVE_S: Final = 60.0
@@ -49,13 +60,41 @@ class RefusedWorkflow:
     detail: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class NotResolved:
+    """Nothing was found out about the workflow; asked again, the same request may do better.
+
+    Attributes:
+        detail: the last words of the child; None when there are none.
+        was_started: False when there never was a child.
+    """
+
+    message: str
+    detail: str | None = None
+    was_started: bool = True
+
+
+Found: TypeAlias = ResolvedWorkflow | RefusedWorkflow | NotResolved
+
+
 async def resolve(
     services: Services, project_path: str, workflow: str, run_input: JsonValue
-) -> ResolvedWorkflow | RefusedWorkflow:
+) -> Found:
     """Load and check a workflow in a child of its own, and normalise the input.
 
     Cancelled: the child is ended; nothing was stored.
     """
+    request: JsonObject = {
+        "schema": RESOLVE_REQUEST,
+        "projectPath": project_path,
+        "workflow": workflow,
+        "input": run_input,
+        "home": str(services.home),
+    }
+    try:
+        frame = encode_frame(request)
+    except FrameTooLarge:
+        return RefusedWorkflow(ErrorCode.INPUT_REJECTED, "the input is too large: 1 MiB at most.")
     marker = f"resolver-{services.world.ids.new_uuid()}"
     spec = ChildSpec(
         argv=(sys.executable, "-P", "-m", RESOLVER_MODULE, "--fd", DESCRIPTOR_PLACEHOLDER),
@@ -66,55 +105,58 @@ async def resolve(
     try:
         child = await services.world.spawner.spawn(spec)
     except RuntimeFault as fault:
-        return RefusedWorkflow(ErrorCode.RESOLVER_FAILED, str(fault))
+        return NotResolved(str(fault), was_started=False)
     try:
         services.processes.add(child.identity, marker)
-        request: JsonObject = {
-            "schema": RESOLVE_REQUEST,
-            "projectPath": project_path,
-            "workflow": workflow,
-            "input": run_input,
-            "home": str(services.home),
-        }
-        return await _ask(child, request)
+        return await _ask(child, frame)
     finally:
         await child.stop()
         services.processes.remove(child.identity)
 
 
-async def _ask(child: Child, request: JsonObject) -> ResolvedWorkflow | RefusedWorkflow:
+async def _ask(child: Child, request: bytes) -> Found:
     lines = LineStream(child.stream)
+    is_loading = False
     with trio.move_on_after(RESOLVE_S):
         try:
-            await lines.send(encode_frame(request))
-            line = await lines.receive()
-            if line is None:
-                await child.wait()
-                return _died(child)
-            return _parse(parse_canonical(line))
+            await lines.send(request)
+            answer = await _next(lines)
+            if answer == {"outcome": RESOLVE_LOADING}:
+                is_loading = True
+                answer = await _next(lines)
+            if answer is not None:
+                return _parse(answer)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            return _died(child)
+            pass  # As at the end of the stream: how the child ended says more.
         except (FrameError, KeyError, TypeError) as error:
-            return RefusedWorkflow(
-                ErrorCode.RESOLVER_FAILED, f"the resolver's answer is unusable: {error}"
-            )
-    return RefusedWorkflow(
-        ErrorCode.RESOLVER_FAILED,
-        f"loading the workflow took longer than {RESOLVE_S:g} s; import less at module level.",
+            return NotResolved(f"the resolver's answer is unusable: {error}")
+        return _ended(child, await child.wait(), is_loading=is_loading)
+    return NotResolved(
+        f"loading the workflow took longer than {RESOLVE_S:g} s; import less at module level."
     )
 
 
-def _died(child: Child) -> RefusedWorkflow:
-    tail = child.output_tail()[-_TAIL_CHARS:]
+async def _next(lines: LineStream) -> JsonObject | None:
+    line = await lines.receive()
+    return None if line is None else parse_canonical(line)
+
+
+def _ended(child: Child, status: ExitStatus, *, is_loading: bool) -> Found:
+    """Say what an end without an answer means: whose code ran when it came?"""
+    tail = child.output_tail()[-_TAIL_CHARS:] or None
+    how = f"exit code {status.code}" if status.signal is None else f"signal {status.signal}"
+    if not is_loading:
+        return NotResolved(
+            f"the process that loads the workflow ended without an answer ({how})", tail
+        )
     return RefusedWorkflow(
-        ErrorCode.RESOLVER_FAILED,
-        "the process that loads the workflow ended without an answer; does the file end the "
-        "interpreter when it is imported?",
-        tail or None,
+        ErrorCode.SOURCE_FAILED,
+        f"the workflow file ends the interpreter when it is loaded ({how}).",
+        tail,
     )
 
 
-def _parse(answer: JsonObject) -> ResolvedWorkflow | RefusedWorkflow:
+def _parse(answer: JsonObject) -> Found:
     if answer["outcome"] == "refused":
         return RefusedWorkflow(
             cast("str", answer["code"]),

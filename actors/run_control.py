@@ -1,12 +1,13 @@
 """Start and cancel runs for clients: each command once per request, its receipt in its commit."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from actors.client_requests import ClientRequest, RunCancel, RunStart
-from actors.resolver import RefusedWorkflow, ResolvedWorkflow, resolve
+from actors.resolver import NotResolved, RefusedWorkflow, ResolvedWorkflow, resolve
 from actors.run_owner import CANCELLED
 from actors.services import CONTROL, Services
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -18,7 +19,7 @@ from store import receipts
 from store.authority import Permit
 from store.blobs import Blob
 from store.receipts import Reply, Request
-from store.run_cancelling import DEFAULT_REASON, CancelReply, Verdict, cancel_run
+from store.run_cancelling import CancelReply, Verdict, cancel_run
 from store.run_creation import NewRun, create_run
 from store.transaction import Transaction
 from store.unresolved_effects import unresolved
@@ -41,7 +42,8 @@ class RunControl:
         """Resolve the workflow in a child, then reserve the run with its receipt in one commit.
 
         Race contract: equal requests reserve one run; later ones adopt it, and resolve nothing if
-        its receipt is there already. Refusals are stored.
+        its receipt is there already. Refusals are stored, without what is only for people who
+        debug; that nothing could be found out is not stored.
         """
         services = self._services
         asked = self._request(request)
@@ -51,14 +53,15 @@ class RunControl:
             return known
         project_path = _existing_folder(payload.project_path)
         if project_path is None:
-            reply = _refused(
-                RefusedWorkflow(ErrorCode.PAYLOAD_INVALID, "the project folder does not exist")
+            return await self._refuse(
+                asked,
+                RefusedWorkflow(ErrorCode.PAYLOAD_INVALID, "the project folder does not exist"),
             )
-            return await services.store.do(receipts.receipted, asked, lambda _: reply)
         found = await resolve(services, project_path, payload.workflow, payload.input)
+        if isinstance(found, NotResolved):
+            return _undecided(found)
         if isinstance(found, RefusedWorkflow):
-            reply = _refused(found)
-            return await services.store.do(receipts.receipted, asked, lambda _: reply)
+            return await self._refuse(asked, found)
         create = partial(_create, self._new_run(project_path, payload, found))
         return await services.store.do(receipts.receipted, asked, create)
 
@@ -70,7 +73,7 @@ class RunControl:
         services = self._services
         assert request.run_id is not None
         run_id = request.run_id
-        reason = payload.reason or DEFAULT_REASON
+        reason = payload.reason
 
         def cancel(tx: Transaction) -> Reply:
             # Looked up inside the batch: a claim taken earlier in it is already there.
@@ -91,6 +94,15 @@ class RunControl:
         )
         self._stop()
         return reply
+
+    async def _refuse(self, asked: Request, refused: RefusedWorkflow) -> Reply:
+        """Store a refusal; the traceback goes to this caller only and is not kept."""
+        refusal = Reply(
+            CommandOutcome.REJECTED, None, {"code": str(refused.code)}, refused.message
+        )
+        reply = await self._services.store.do(receipts.receipted, asked, lambda _: refusal)
+        # Another object is the answer to an equal request that was faster.
+        return _with_detail(reply, refused.detail) if reply is refusal else reply
 
     def _request(self, request: ClientRequest) -> Request:
         return Request(
@@ -137,7 +149,7 @@ def _create(new: NewRun, tx: Transaction) -> Reply:
     return Reply(CommandOutcome.ACCEPTED, 1, receipt)
 
 
-def _cancel(permit: Permit, run_id: str, reason: str, tx: Transaction) -> Reply:
+def _cancel(permit: Permit, run_id: str, reason: str | None, tx: Transaction) -> Reply:
     found = cancel_run(tx, permit, run_id, reason)
     outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
     open_effects = unresolved(tx, run_resource_id(run_id), limit=EFFECTS_MAX)
@@ -161,8 +173,14 @@ def _verdict(run_id: str, found: CancelReply, ambiguous: list[JsonValue]) -> Jso
     }
 
 
-def _refused(refused: RefusedWorkflow) -> Reply:
-    receipt: JsonObject = {"code": str(refused.code)}
-    if refused.detail is not None:
-        receipt["detail"] = refused.detail[:_DETAIL_CHARS]
-    return Reply(CommandOutcome.REJECTED, None, receipt, refused.message)
+def _undecided(found: NotResolved) -> Reply:
+    """Answer without a row: a client that asks again with the same key is heard again."""
+    outcome = CommandOutcome.REJECTED if found.was_started else CommandOutcome.UNAVAILABLE
+    reply = Reply(outcome, None, {"code": ErrorCode.RESOLVER_FAILED.value}, found.message)
+    return _with_detail(reply, found.detail)
+
+
+def _with_detail(reply: Reply, detail: str | None) -> Reply:
+    if detail is None:
+        return reply
+    return replace(reply, receipt={**(reply.receipt or {}), "detail": detail[:_DETAIL_CHARS]})

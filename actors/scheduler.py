@@ -44,7 +44,7 @@ class Scheduler:
         self._services: Final = services
         self._owners: Final = owners
         self._admitted: Final[set[str]] = set()
-        self._held_back: Final[dict[str, float]] = {}
+        self._held_back: dict[str, float] = {}
         self._wake = trio.Event()
         services.store.listen(self._changed)
 
@@ -69,6 +69,10 @@ class Scheduler:
     def _admit_due(self) -> float:
         """Start owners for what is due; return how long to sleep, in seconds."""
         services = self._services
+        now_s = trio.current_time()
+        self._held_back = {
+            run_id: until for run_id, until in self._held_back.items() if until > now_s
+        }
         free = services.capacity - len(self._admitted)
         if free <= 0:
             return float("inf")
@@ -79,7 +83,7 @@ class Scheduler:
         for candidate in candidates:
             if candidate.run_id in self._admitted:
                 continue
-            due_in = max((candidate.available_at - now) / 1000, self._held_for(candidate.run_id))
+            due_in = max((candidate.due_at - now) / 1000, self._held_for(candidate.run_id))
             if due_in > 0:
                 pause = min(pause, due_in, RECHECK_S)
             elif free > 0:
@@ -88,13 +92,8 @@ class Scheduler:
         return pause
 
     def _held_for(self, run_id: str) -> float:
-        until = self._held_back.get(run_id)
-        if until is None:
-            return 0
-        left = until - trio.current_time()
-        if left <= 0:
-            del self._held_back[run_id]
-        return left
+        """Return for how many seconds a run is still held back; 0 or less when it is not."""
+        return self._held_back.get(run_id, 0) - trio.current_time()
 
     def _start(self, run_id: RunId) -> None:
         self._admitted.add(run_id)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from actors.errors import AlreadyRunning, ServerRefused
+from actors.errors import AlreadyRunning, DatabaseDamaged, ServerRefused
 from actors.readers import Readers
 from actors.server_lock import Locked, acquire_server_lock
 from actors.services import SYSTEM, ServerIdentity, Services
@@ -40,11 +40,17 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A server that owns the database and has recovered it; nothing runs yet."""
+    """A server that owns the database and has recovered it; nothing runs yet.
+
+    Attributes:
+        unchecked: True when the last stop was unclean and the file too large to be looked through
+            before it is served; the server does that then, beside its work (README 18).
+    """
 
     services: Services
     claim: HostClaim
     locked: Locked
+    unchecked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ class Opened:
     writer: Writer
     batch: Batch
     claim: HostClaim
+    unchecked: bool
 
     def run(self, command: Command[ResultT]) -> ResultT:
         """Run one command in a transaction of its own; there is nobody yet to share one with."""
@@ -70,8 +77,17 @@ class Startup:
         log: Log,
         capacity: int,
         state: StateFiles | None = None,
+        *,
+        check_bytes_max: int = quick_check.QUICK_CHECK_BYTES_MAX,
     ) -> None:
-        """`capacity` bounds the runners; `state` replaces the database file of `paths`."""
+        """Describe the start.
+
+        Args:
+            capacity: bounds the runners.
+            state: replaces the database file of `paths`; None means that file.
+            check_bytes_max: a larger file is not looked through before it is served.
+        """
+        self._check_bytes_max: Final = check_bytes_max
         self._world: Final = world
         self._state: Final = state or DiskStateFiles(paths)
         self._paths: Final = paths
@@ -116,7 +132,7 @@ class Startup:
             log=self._log,
             capacity=self._capacity,
         )
-        return Started(services, opened.claim, locked)
+        return Started(services, opened.claim, locked, opened.unchecked)
 
     async def _lock(self, undo: AsyncExitStack) -> Locked:
         own = self._world.processes.identity_of(os.getpid())
@@ -142,8 +158,7 @@ class Startup:
         writer = self._state.open_writer()
         undo.callback(self._close_writer, writer)
         self._reached(SyncPoint.START_DATABASE_OPEN)
-        if unclean:
-            self._check_soundness(writer)
+        unchecked = unclean and not self._check_soundness(writer)
         batch = Batch(writer, world.ids, world.clock.wall_ms)
         own = locked.holder
         process = HostProcess(own.server_id, own.identity.pid, own.identity.start_identity)
@@ -152,7 +167,7 @@ class Startup:
         batch.claim = claim
         self._log.info("epoch_taken", epoch=claim.epoch, serverId=own.server_id)
         self._reached(SyncPoint.START_EPOCH_TAKEN)
-        return Opened(writer, batch, claim)
+        return Opened(writer, batch, claim, unchecked)
 
     def _is_predecessor_gone(self, writer: Writer) -> bool:
         """Say whether the server named in the database is proven dead.
@@ -177,17 +192,16 @@ class Startup:
         if not writer.closed:
             writer.close()
 
-    def _check_soundness(self, writer: Writer) -> None:
-        if self._paths.database.stat().st_size > quick_check.QUICK_CHECK_BYTES_MAX:
-            self._log.warning("quick_check_skipped", reason="the file is larger than 64 MiB")
-            return
+    def _check_soundness(self, writer: Writer) -> bool:
+        """Return whether the file was looked at; a large one is left to the running server."""
+        if self._paths.database.stat().st_size > self._check_bytes_max:
+            self._log.warning("quick_check_deferred", bytesMax=self._check_bytes_max)
+            return False
         reading = Reading(writer.connection, self._world.clock.wall_ms())
         if not quick_check.is_sound(reading):
-            raise ServerRefused(
-                "the database is damaged and is not served. Move state.sqlite with its -wal and "
-                "-shm files away and put a sound copy in their place; without one, the next "
-                "start creates an empty database."
-            )
+            writer.keep_log()
+            raise DatabaseDamaged
+        return True
 
     async def _end_children(self, registry: ProcessRegistry) -> None:
         """End what a dead server left running, before any of its runs can be claimed."""

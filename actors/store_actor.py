@@ -151,6 +151,10 @@ class StoreActor:
         self._is_stopping = True
         self._mailbox.close(StoreDown)
 
+    def keep_log(self) -> None:
+        """Let a close that is no `close` of this actor leave the log for the next start to see."""
+        self._writer.keep_log()
+
     async def close(self) -> None:
         """Empty the log into the database and close it; the actor serves no more."""
         with trio.CancelScope(shield=True):

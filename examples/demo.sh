@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the release report about this repository and shows where it is and what the run did.
+# Writes the release report about this repository, shows the steps of the run and where it is.
 # Needs no terminal. A server that was already running is left running; one that was started for
 # the demo is stopped again.
 set -eu
@@ -25,7 +25,5 @@ started=$("$command" run examples/release_report.workflow.py --detach --json \
     --input '{"target_commits": 40, "page_commits": 8}')
 run=$(printf '%s' "$started" | member runId)
 report=$("$command" watch "$run")
-echo "== pi-workflows show $run"
-"$command" show "$run"
-echo "== the report"
+echo "== the report; more about the run: $command show $run"
 printf '%s' "$report" | member path

@@ -46,6 +46,8 @@ def test_cancel_of_a_running_run_wins_ends_its_processes_and_owns_what_is_unknow
     node.await_end()
     again = json.loads(home.command("cancel", run_id, "--reason", "wrong input", "--json"))
     assert (again["verdict"], again["revision"]) == ("won", verdict["revision"])
+    again = json.loads(home.command("cancel", run_id, "--json"))
+    assert (again["verdict"], again["status"]) == ("won", "cancelled")
     other = json.loads(home.command("cancel", run_id, "--reason", "no", "--json", exit_code=1))
     assert other["error"]["code"] == "CANCEL_CONFLICT"
     state = home.show(run_id)

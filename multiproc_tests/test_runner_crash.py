@@ -4,6 +4,7 @@ import pytest
 
 from multiproc_tests.harness.database import ORDER
 from multiproc_tests.harness.home import Home
+from multiproc_tests.harness.processes import environment_of
 from multiproc_tests.harness.workflows import (
     ACTING,
     COMPUTING,
@@ -49,6 +50,26 @@ def end(ctx: Ctx) -> int:
 wf.edge(count, judge)
 wf.switch(judge, "$.enough", {True: end, False: count})
 workflow = wf.build(start=count)
+"""
+
+UNMARKED = SHELLING.replace(
+    """    return Command(**shell_meeting("second", **told(ctx)))""",
+    """    meeting = shell_meeting("second", **told(ctx))
+    return Command("env", ["-i", "/bin/sh", "-c", meeting["command"], *meeting["args"]])""",
+)
+"""The shell node, whose shell and program have nothing of the runner's environment."""
+
+FORKING = """
+import ctypes
+import os
+import signal
+
+@wf.compute()
+def second(ctx: Ctx) -> str:
+    forked = FORK
+    if forked == 0:
+        signal.pause()
+    return meet("second", visit=ctx.visit, forked=forked)
 """
 
 DYING = """
@@ -101,6 +122,44 @@ def test_runner_killed_in_an_idempotent_effect_tries_the_same_effect_again(
     assert home.notes() == RAN_TWICE
     numbers = home.database.column("SELECT attempt_number FROM effect_attempts ORDER BY 1")
     assert numbers[-2:] == [1, 2]
+
+
+def test_tool_that_cleared_its_environment_is_gone_before_its_node_runs_again(home: Home) -> None:
+    """Nothing but its session says whose it is.
+
+    Case: B34, C42.
+    """
+    home.servers.start()
+    run_id = home.run(three(UNMARKED))
+    before = home.meetings.arrive("second")
+    # Its shell has told it where it is.
+    assert environment_of(before.process.pid) == [f"PWD={home.project}".encode()]
+    before.runner.kill()
+    after = home.meetings.arrive("second")
+    before.assert_gone()
+    after.go()
+    home.assert_completed(run_id, STEPS, OUTPUT)
+    assert home.notes() == RAN_TWICE
+
+
+@pytest.mark.parametrize("fork", ["os.fork()", "ctypes.CDLL(None).fork()"], ids=["python", "c"])
+def test_child_that_a_node_has_forked_does_not_hold_up_the_run_of_a_dead_runner(
+    home: Home, fork: str
+) -> None:
+    """It lives as long as it can, and one that C has forked holds the runner's channel, too.
+
+    Case: B43, C42.
+    """
+    home.servers.start()
+    run_id = home.run(three(FORKING.replace("FORK", fork)))
+    before = home.meetings.arrive("second")
+    forked = home.watch(before.facts["forked"])
+    before.runner.kill()
+    after = home.meetings.arrive("second")
+    assert not forked.is_alive
+    after.go()
+    home.assert_completed(run_id, STEPS, OUTPUT)
+    assert home.notes() == RAN_TWICE
 
 
 @pytest.mark.parametrize("killed", ["runner", "server"])

@@ -15,7 +15,6 @@ def test_of_servers_started_at_the_same_instant_one_serves_and_the_others_leave(
     crashed_before: bool,  # noqa: FBT001 - a parameter
 ) -> None:
     """Case: C1."""
-    home.refusals = ("AlreadyRunning",)
     run_id = ""
     if crashed_before:
         killed = home.servers.start()
@@ -29,6 +28,7 @@ def test_of_servers_started_at_the_same_instant_one_serves_and_the_others_leave(
     status = json.loads(home.command("server", "status", "--json"))
     assert (status["pid"], status["epoch"]) == (winner.pid, 1 + crashed_before)
     assert all(f"{winner.pid}" in loser.errors for loser in losers)
+    assert home.refused_starts() == ["AlreadyRunning"] * 2
     if not crashed_before:
         run_id = home.run(three(SHELLING))
     home.meetings.arrive("second").go()
@@ -37,7 +37,6 @@ def test_of_servers_started_at_the_same_instant_one_serves_and_the_others_leave(
 
 def test_second_server_leaves_and_does_not_touch_the_first(home: Home) -> None:
     """Case: C1."""
-    home.refusals = ("AlreadyRunning",)
     first = home.servers.start()
     run_id = home.run(three(COMPUTING))
     node = home.meetings.arrive("second")
@@ -46,6 +45,7 @@ def test_second_server_leaves_and_does_not_touch_the_first(home: Home) -> None:
     second = home.servers.launch(SERVER_RUN)
     assert second.exit_code() == 4
     assert f"{first.pid}" in second.errors
+    assert home.refused_starts() == ["AlreadyRunning"]
     after = json.loads(home.command("server", "status", "--json"))
     assert (after["pid"], after["epoch"]) == (before["pid"], before["epoch"]) == (first.pid, 1)
     assert home.paths.lock.read_bytes() == lock
@@ -57,14 +57,15 @@ def test_second_server_leaves_and_does_not_touch_the_first(home: Home) -> None:
 
 def test_start_that_fails_on_foreign_state_changes_no_byte_and_leaves_no_lock(home: Home) -> None:
     """Case: C13."""
-    home.refusals = ("StateIncompatibleError",)
     home.paths.state_dir.mkdir(parents=True, mode=0o700)
     home.paths.database.write_bytes(b"somebody else's file, not a database" * 100)
     before = home.paths.database.read_bytes()
     refused = home.servers.launch(SERVER_RUN)
     assert refused.exit_code() == 5
     assert "state.sqlite" in refused.errors
+    assert refused.errors.startswith("pi-workflows: ")
     assert "Traceback" not in refused.errors
+    assert home.refused_starts() == ["StateIncompatibleError"]
     assert home.paths.database.read_bytes() == before
     assert not home.paths.socket.exists()
     assert not home.paths.lock.exists()

@@ -24,34 +24,32 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import idempotent as idempotent
     from pi_workflows.authoring import manual as manual
 
-_NAMES = frozenset(
-    {
-        "AuthoringError",
-        "Command",
-        "Ctx",
-        "Definition",
-        "DefinitionError",
-        "EffectIdentity",
-        "EffectMissing",
-        "EffectSpec",
-        "InputRejected",
-        "Node",
-        "NotJsonError",
-        "OutputMissing",
-        "Problem",
-        "Route",
-        "ShellResult",
-        "StepResult",
-        "Unlimited",
-        "Workflow",
-        "idempotent",
-        "manual",
-    }
-)
+__all__ = [
+    "AuthoringError",
+    "Command",
+    "Ctx",
+    "Definition",
+    "DefinitionError",
+    "EffectIdentity",
+    "EffectMissing",
+    "EffectSpec",
+    "InputRejected",
+    "Node",
+    "NotJsonError",
+    "OutputMissing",
+    "Problem",
+    "Route",
+    "ShellResult",
+    "StepResult",
+    "Unlimited",
+    "Workflow",
+    "idempotent",
+    "manual",
+]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _NAMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pi_workflows import authoring  # noqa: PLC0415 - at first use: it brings pydantic along
 
@@ -59,4 +57,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES})
+    return sorted({*globals(), *__all__})

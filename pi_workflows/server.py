@@ -8,15 +8,17 @@ lock are removed.
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
 import trio
 
-from actors.errors import ServerRefused
+from actors.errors import DatabaseDamaged, ServerRefused
 from actors.gateway import Gateway
 from actors.heartbeat import keep_claim
+from actors.heavy_reads import HeavyReads, ReadFailed
 from actors.idle_exit import IdleWatch
 from actors.operations import Operations
 from actors.run_control import RunControl
@@ -49,11 +51,20 @@ SWITCH_INTERVAL_S: Final = 0.0001
 CAPACITY_VARIABLE: Final = "PI_WORKFLOWS_MAX_RUNNERS"
 CAPACITY_DEFAULT: Final = 4
 
+PROGRAM: Final = "pi-workflows"
+"""Stands before a diagnostic on standard error, as before those of every other command."""
+
+_REFUSED: Final = (ServerRefused, StateIncompatibleError, Refusal)
 _STORE_FATAL: Final = (OutcomeUnknown, EpochLost, StoreDown, StoreCorrupt)
 
 
 def main(
-    paths: StatePaths, *, idle_exit_ms: int | None = None, sync_points: SyncPoints | None = None
+    paths: StatePaths,
+    *,
+    idle_exit_ms: int | None = None,
+    sync_points: SyncPoints | None = None,
+    report: Callable[[str, str], None] | None = None,
+    announce: Callable[[str], None] | None = None,
 ) -> int:
     """Run the server of one state directory in this process until it is told to stop.
 
@@ -61,6 +72,8 @@ def main(
         paths: whose state.
         idle_exit_ms: end after so long without work or clients; None never does.
         sync_points: armed places of a test harness; None arms nothing.
+        report: is told code and text of why the server ended otherwise than in order.
+        announce: is told in one line each that it serves and that it stops; None wants neither.
 
     Returns:
         The exit code of the process; a diagnostic for people went to standard error.
@@ -69,34 +82,47 @@ def main(
     try:
         world = production_world(sync_points)
         try:
-            trio.run(_serve, world, paths, idle_exit_ms)
+            trio.run(_serve, world, paths, idle_exit_ms, announce)
         finally:
             world.commits.close()
     except KeyboardInterrupt:
         return ExitCode.OK
     except BaseException as raised:  # noqa: BLE001 - a bug is raised again, whatever it is
-        return _explain(sole_error(raised))
+        end = _explained(sole_error(raised))
+        sys.stderr.write(f"{PROGRAM}: {end.text}\n")
+        if report is not None:
+            report(end.code, end.text)
+        return end.exit_code
     return ExitCode.OK
 
 
-def _explain(error: BaseException) -> int:
-    """Tell people why the server ended; return the exit code. A bug is raised again."""
+@dataclass(frozen=True, slots=True)
+class _Explained:
+    """Why the server ended, for scripts, for people and for the shell."""
+
+    code: str
+    text: str
+    exit_code: ExitCode
+
+
+def _explained(error: BaseException) -> _Explained:
+    """Say why the server ended. A bug is raised again."""
     match error:
         case ServerRefused():
-            text, code = str(error), error.exit_code
+            return _Explained(error.code, str(error), error.exit_code)
         case StateIncompatibleError():
-            text, code = str(error), ExitCode.INCOMPATIBLE_STATE
+            return _Explained(error.code, str(error), ExitCode.INCOMPATIBLE_STATE)
         case Fault() | RuntimeFault():
+            code = error.code if isinstance(error, Fault) else ErrorCode.SERVER_UNAVAILABLE
             hint = f" {error.hint}" if error.hint else ""
-            text, code = f"{error}.{hint}", ExitCode.FAILED
+            return _Explained(code, f"{error}.{hint}", ExitCode.FAILED)
         case Refusal():
-            text, code = str(error), ExitCode.UNAVAILABLE
+            return _Explained(error.code, str(error), ExitCode.UNAVAILABLE)
         case OSError():
-            text, code = f"the server cannot start: {error}", ExitCode.FAILED
+            text = f"the server cannot start: {error}"
+            return _Explained(ErrorCode.SERVER_UNAVAILABLE, text, ExitCode.FAILED)
         case _:
             raise error
-    sys.stderr.write(f"{text}\n")
-    return int(code)
 
 
 def capacity_from_environment() -> int:
@@ -110,7 +136,7 @@ def capacity_from_environment() -> int:
         return CAPACITY_DEFAULT
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ServerRefused(
-            f"{CAPACITY_VARIABLE} must be a positive integer",
+            f"{CAPACITY_VARIABLE} must be a positive integer, not {text!r}",
             exit_code=ExitCode.USAGE,
             code=ErrorCode.USAGE,
         )
@@ -127,22 +153,29 @@ def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return found
 
 
-async def _serve(world: World, paths: StatePaths, idle_exit_ms: int | None) -> None:
+async def _serve(
+    world: World,
+    paths: StatePaths,
+    idle_exit_ms: int | None,
+    announce: Callable[[str], None] | None,
+) -> None:
     capacity = capacity_from_environment()
     check_socket_path(paths.socket)
     async with AsyncExitStack() as undo:
         file = LogFile(paths.logs / "server.log")
         undo.callback(file.close)
         log = Log(file, world.clock, "server")
+        started: Started | None = None
         try:
             started = await Startup(world, paths, log, capacity).run(undo)
-            await Server(started, log, idle_exit_ms).run()
+            await Server(started, log, idle_exit_ms, announce).run()
         except BaseException as error:
             real = sole_error(error)
-            if not isinstance(real, trio.Cancelled):
-                log.error(  # noqa: TRY400 - no `logging` logger; a bug's traceback is printed
-                    "server_failed", error=f"{type(real).__name__}: {real}"
-                )
+            text = f"{type(real).__name__}: {real}"
+            if started is None and isinstance(real, _REFUSED):
+                log.info("start_refused", error=text)
+            elif not isinstance(real, trio.Cancelled):
+                log.error("server_failed", error=text)  # noqa: TRY400 - no `logging` logger
             raise
         log.info("server_stopped")
 
@@ -154,6 +187,7 @@ class Server:
     started: Started
     log: Log
     idle_exit_ms: int | None
+    announce: Callable[[str], None] | None = None
     stopping: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -202,17 +236,29 @@ class Server:
                 listener = services.world.network.listen(services.paths.socket)
                 services.world.sync_points.reached(SyncPoint.START_SOCKET_BOUND)
                 front.start_soon(gateway.run, listener)
+                front.start_soon(views.forget_unused)
                 front.start_soon(self._stop_on_signals)
+                if self.started.unchecked:
+                    front.start_soon(self._check_soundness)
                 await front.start(scheduler.run)
                 if self.idle_exit_ms is not None:
                     front.start_soon(self._stop_when_idle, idle, self.idle_exit_ms / 1000)
                 self.log.info("server_ready", epoch=services.identity.epoch)
+                self._announce(
+                    f"serving PID {services.identity.pid}, socket {services.paths.socket};"
+                    " Ctrl-C stops it"
+                )
                 await self.stopping.wait()
                 self.log.info("server_stopping")
+                self._announce("stopping; its runs are parked and go on with the next server")
                 views.state = "stopping"
                 await gateway.drain()
                 front.cancel_scope.cancel()
             await owners.stop_all()
+
+    def _announce(self, line: str) -> None:
+        if self.announce is not None:
+            self.announce(line)
 
     def _is_needed(self, views: ServerViews, scheduler: Scheduler) -> bool:
         if views.clients or scheduler.active:
@@ -224,6 +270,22 @@ class Server:
         await idle.wait_idle(idle_s)
         self.log.info("server_idle")
         self.stopping.set()
+
+    async def _check_soundness(self) -> None:
+        """Look through a file that was too large to be before the start (README 18).
+
+        Raises:
+            DatabaseDamaged: what is found ends the server; the next one finds it again.
+        """
+        try:
+            is_sound = await HeavyReads(self.services).is_sound()
+        except ReadFailed as error:
+            self.log.warning("quick_check_failed", code=str(error.code), error=str(error))
+            return
+        if not is_sound:
+            self.services.store.keep_log()
+            raise DatabaseDamaged
+        self.log.info("quick_check_passed")
 
     async def _stop_on_signals(self) -> None:
         with self.services.world.signals.receive(signal.SIGTERM, signal.SIGINT) as signals:

@@ -14,7 +14,7 @@ import trio
 from runtime.errors import ProcessesSurvived, SpawnFailed
 from runtime.identity import ProcessIdentity, identity_of
 from runtime.output_tail import OutputTail
-from runtime.session_end import MARKER_VARIABLE, end_session
+from runtime.session_end import END_WAIT_S, MARKER_VARIABLE, STUCK_HINT, end_session
 
 DESCRIPTOR_PLACEHOLDER: Final = "{fd}"
 """An argument that is exactly this becomes the number of the child's end of the socket pair."""
@@ -95,17 +95,21 @@ class Child(Protocol):
         ...
 
     async def wait(self) -> ExitStatus:
-        """Wait for its end; every call returns the same status, recorded once."""
+        """Wait for its end and that of its session; every call returns the same status.
+
+        What it has left in its session is killed as soon as it ends, before it is reaped.
+        """
         ...
 
     async def stop(self, grace_s: float = 2.0) -> ExitStatus:
         """End it and everything left of its session; shielded and bounded.
 
-        SIGTERM to its group, at most `grace_s` seconds, SIGKILL to the group, then SIGKILL to
-        what carries its marker in its session. Closes the stream and stops reading its output.
+        SIGTERM to its group, at most `grace_s` seconds, SIGKILL to the group; at its end SIGKILL
+        to what is left of its session. Closes the stream and stops reading its output.
 
         Raises:
-            ProcessesSurvived: Something killed did not end in time.
+            ProcessesSurvived: Something killed did not end in time, or could not be killed; also
+                when `wait` has already returned.
         """
         ...
 
@@ -190,7 +194,9 @@ class ExecChild:
         self._process = process
         self._marker = marker
         self._output = output
+        self._has_exited = False
         self._status: ExitStatus | None = None
+        self._survived: ProcessesSurvived | None = None
         self._ended = trio.Event()
 
     def output_tail(self) -> str:
@@ -198,7 +204,7 @@ class ExecChild:
         return self._output.text()
 
     async def wait(self) -> ExitStatus:
-        """Wait for its end; cancelling the wait has no effect on the child."""
+        """See `Child.wait`; cancelling the wait has no effect on the child."""
         await self._ended.wait()
         assert self._status is not None
         return self._status
@@ -208,11 +214,12 @@ class ExecChild:
         with trio.CancelScope(shield=True):
             try:
                 await self._end_group(grace_s)
-                await end_session(self.pid, self._marker)
             finally:
                 self._output.close()
                 await self.stream.aclose()
         # No checkpoint out here: a cancelled caller has more to put away.
+        if self._survived is not None:
+            raise self._survived
         assert self._status is not None
         return self._status
 
@@ -222,38 +229,46 @@ class ExecChild:
             await self._ended.wait()
             return
         self._signal_group(signal.SIGKILL)
-        with trio.move_on_after(KILL_WAIT_S):
+        with trio.move_on_after(KILL_WAIT_S + END_WAIT_S):
             await self._ended.wait()
             return
         raise ProcessesSurvived(
-            f"process {self.pid} did not end within {KILL_WAIT_S:g} s of SIGKILL",
-            hint="It is stuck in the kernel (state D); check the disk it works on.",
+            f"process {self.pid} did not end within {KILL_WAIT_S + END_WAIT_S:g} s of SIGKILL",
+            hint=STUCK_HINT,
         )
 
     def _signal_group(self, sig: signal.Signals) -> None:
-        """Signal the group while its leader is unreaped: until then its id cannot be reused."""
-        if self._status is None:
+        """Signal the group before its leader has ended: until then its id cannot be reused."""
+        if not self._has_exited:
             # macOS refuses to signal a group of nothing but zombies with EPERM.
             try:
                 os.killpg(self.pid, sig)
             except (ProcessLookupError, PermissionError):
                 return
 
-    async def reap(self, ended: int | None) -> None:
-        """Wait for the end and record it; run once, as a system task.
+    async def reap(self, exited: int | None) -> None:
+        """Wait for the exit, end the session, reap, record; run once, as a system task.
+
+        Until it is reaped its zombie keeps the session's number from being used again, which is
+        what makes every member of the session provably its own.
 
         Args:
-            ended: A pidfd, closed here; None where there are none, then the wait polls.
+            exited: A pidfd, closed here; None where there are none, then the wait polls and reaps.
         """
         try:
-            if ended is None:
+            if exited is None:
                 while self._process.poll() is None:  # noqa: ASYNC110 - no event here
                     await trio.sleep(_POLL_S)
             else:
-                await trio.lowlevel.wait_readable(ended)
+                await trio.lowlevel.wait_readable(exited)
         finally:
-            if ended is not None:
-                os.close(ended)
+            if exited is not None:
+                os.close(exited)
+        self._has_exited = True
+        try:
+            await end_session(self.identity, self._marker)
+        except ProcessesSurvived as survived:
+            self._survived = survived
         self._status = ExitStatus.from_returncode(self._process.wait())
         self._output.drain_available()
         self._ended.set()

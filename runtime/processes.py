@@ -11,7 +11,7 @@ from runtime.identity import (
     signal_exactly,
     wait_gone,
 )
-from runtime.session_end import end_session
+from runtime.session_end import END_WAIT_S, end_session
 
 
 class ProcessTable(Protocol):
@@ -33,8 +33,10 @@ class ProcessTable(Protocol):
         """Wait, unbounded, until exactly this process has ended."""
         ...
 
-    async def end_session(self, session_id: int, marker: str, *, within_s: float = 5.0) -> None:
-        """Kill what carries `marker` in the session; bounded and shielded."""
+    async def end_session(
+        self, leader: ProcessIdentity, marker: str, *, within_s: float = END_WAIT_S
+    ) -> None:
+        """Kill what is ours in the leader's session, without the leader; bounded and shielded."""
         ...
 
 
@@ -58,6 +60,8 @@ class SystemProcessTable:
         """See `runtime.identity.wait_gone`."""
         await wait_gone(identity)
 
-    async def end_session(self, session_id: int, marker: str, *, within_s: float = 5.0) -> None:
+    async def end_session(
+        self, leader: ProcessIdentity, marker: str, *, within_s: float = END_WAIT_S
+    ) -> None:
         """See `runtime.session_end.end_session`."""
-        await end_session(session_id, marker, within_s=within_s)
+        await end_session(leader, marker, within_s=within_s)

@@ -13,6 +13,7 @@ _PROC: Final = Path("/proc")
 # Numbers of proc(5), which counts from 1; `_fields` starts with number 3.
 _STATE: Final = 3 - 3
 _SESSION: Final = 6 - 3
+_THREADS: Final = 20 - 3
 _START_TICKS: Final = 22 - 3
 _ENVIRONMENT: Final = slice(50 - 3, 52 - 3)
 _ENDED_STATES: Final = frozenset({"Z", "X", "x"})
@@ -34,11 +35,13 @@ def read_process(pid: int) -> ProcessState | None:
         fields = _fields(pid)
     except (FileNotFoundError, ProcessLookupError):
         return None
+    # A main thread that has ended before the others looks like a zombie, too.
+    has_ended = fields[_STATE] in _ENDED_STATES and int(fields[_THREADS]) <= 1
     return ProcessState(
         pid=pid,
         start_identity=f"{SCHEME}:{boot_id()}:{fields[_START_TICKS]}",
         session_id=int(fields[_SESSION]),
-        has_ended=fields[_STATE] in _ENDED_STATES,
+        has_ended=has_ended,
     )
 
 

@@ -9,13 +9,13 @@ from typing import Final, final
 import trio
 
 from pi_workflows.protocol.canonical import CanonicalError, canonical_bytes, parse_json
-from runtime.errors import ForeignFile
+from runtime.errors import ForeignFile, ProcessesSurvived
 from runtime.identity import Liveness, ProcessIdentity
 from runtime.private_files import replace_file
 from runtime.processes import ProcessTable
+from runtime.session_end import END_WAIT_S, STUCK_HINT
 
 SCHEMA: Final = "pi-workflows.process-registry.v1"
-END_WAIT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,13 @@ class ProcessRegistry:
     async def end_registered(self) -> EndedChildren:
         """End what a previous server left behind, then start with an empty file.
 
-        Kills each process that is exactly the registered one, and in its session whatever carries
-        its marker, also when the process itself is gone. An unusable file is set aside under the
-        suffix `.unusable` and reported. Called once, before the first `add`.
+        Kills each process that is exactly the registered one and everything in its session; when
+        the process itself has been reaped, what is provably of its session by its marker. An
+        unusable file is set aside under the suffix `.unusable` and reported. Called once, before
+        the first `add`.
 
         Raises:
-            ProcessesSurvived: Something killed did not end in time; the file is unchanged.
+            ProcessesSurvived: Something did not end in time; the file is unchanged.
         """
         fault = None
         found: tuple[RegisteredChild, ...] = ()
@@ -105,14 +106,23 @@ class ProcessRegistry:
         return EndedChildren(ended=ended, dropped=dropped, fault=fault)
 
     async def _end(self, child: RegisteredChild) -> bool:
-        liveness = self._processes.is_alive(child.identity)
-        if liveness is Liveness.UNPROVABLE:
+        """End the session first: while its leader is there, all of it is provably ours.
+
+        The leader stands still meanwhile, so that it starts nothing more. It is killed last, and
+        not at all if something of its session survives: then it is the proof for the next start.
+        """
+        if self._processes.is_alive(child.identity) is Liveness.UNPROVABLE:
             return False
-        was_alive = self._processes.signal_exactly(child.identity, signal.SIGKILL)
+        was_alive = self._processes.signal_exactly(child.identity, signal.SIGSTOP)
+        await self._processes.end_session(child.identity, child.marker, within_s=END_WAIT_S)
+        self._processes.signal_exactly(child.identity, signal.SIGKILL)
         with trio.move_on_after(END_WAIT_S, shield=True):
             await self._processes.wait_gone(child.identity)
-        await self._processes.end_session(child.identity.pid, child.marker, within_s=END_WAIT_S)
-        return was_alive
+            return was_alive
+        raise ProcessesSurvived(
+            f"process {child.identity.pid} did not end within {END_WAIT_S:g} s of SIGKILL",
+            hint=STUCK_HINT,
+        )
 
     def _write(self, children: Iterable[RegisteredChild]) -> None:
         entries = [

@@ -127,6 +127,10 @@ class Writer:
         if self.connection.in_transaction:
             self._control("ROLLBACK")
 
+    def keep_log(self) -> None:
+        """Let `close` leave the log: the next start sees it and looks at the file first."""
+        self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+
     def close(self) -> None:
         """Close the file. As the last connection it also empties and removes the log."""
         self._closed = True

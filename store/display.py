@@ -40,8 +40,9 @@ _BLOCKED: Final = {
         "cancel it (pi-workflows cancel {run_id}) and start it anew"
     ),
     ParkReason.NO_PROGRESS: (
-        "its runner died three times in a row without finishing a step; look at the last one "
-        "(pi-workflows show {run_id}), then cancel it (pi-workflows cancel {run_id})"
+        "its runner died three times in a row without finishing a step; how the last one ended "
+        "is in pi-workflows show {run_id}; cancel the run (pi-workflows cancel {run_id}), mend "
+        "the cause and start it anew"
     ),
 }
 

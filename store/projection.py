@@ -10,7 +10,14 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import RunStatus
 from pi_workflows.protocol.timestamps import rfc3339
 from pi_workflows.protocol.version import RUN_STATE
-from store import attempts, projection_steps, run_summaries, runs, unresolved_effects
+from store import (
+    attempts,
+    projection_steps,
+    run_summaries,
+    runner_ends,
+    runs,
+    unresolved_effects,
+)
 from store.display import display
 from store.errors import StoreCorrupt
 from store.projection_steps import Step, stored_json, stored_text
@@ -51,8 +58,9 @@ ROW_STATEMENTS: Final = {"SELECT_BODIES": BodiesRow}
 def run_state(reading: Reading, run_id: str) -> JsonObject:
     """Return the run as `pi-workflows.run-state.v1`; optional fields are absent, not null.
 
-    Beyond the schema's fields: `display`, each step's `visit`, and `effects`, the effects that
-    are not resolved. A number of queries that does not depend on the number of steps.
+    Beyond the schema's fields: `display`, each step's `visit`, `effects`, the effects that are
+    not resolved, and, while the run has not ended and its newest runner ended badly,
+    `lastRunner`. A number of queries that does not depend on the number of steps.
 
     Raises:
         RunUnknownError: no run has this id.
@@ -72,6 +80,9 @@ def run_state(reading: Reading, run_id: str) -> JsonObject:
         *unresolved_effects.unresolved(reading, run.resource_id, limit=EFFECTS_MAX)
     ]
     state["effects"] = effects
+    last_runner = None if run.status.terminal else runner_ends.bad_end(reading, run_id)
+    if last_runner is not None:
+        state["lastRunner"] = last_runner
     state["display"] = display(run, reading.now)
     return state
 

@@ -43,14 +43,17 @@ class CancelReply:
     adopted: bool = False
 
 
-def cancel_run(tx: Transaction, permit: Permit, run_id: str, reason: str) -> CancelReply:
+def cancel_run(tx: Transaction, permit: Permit, run_id: str, reason: str | None) -> CancelReply:
     """End the run as `cancelled`, from any live state and without worker capacity.
 
     A run that nobody owns, or whose owner's claim has expired, is claimed by this very
     transaction: its next generation fences off whoever held it before.
 
     Race contract: the first terminal commit wins. A later cancel changes nothing: with the same
-    reason as a cancel that won it adopts, after any other end it is told what won.
+    reason as a cancel that won, or with none, it adopts; after any other end it is told what won.
+
+    Args:
+        reason: why, stored with the run; None asks for the end alone and fits any reason.
 
     Raises:
         AuthorityError: this actor may not cancel runs.
@@ -65,14 +68,14 @@ def cancel_run(tx: Transaction, permit: Permit, run_id: str, reason: str) -> Can
     with revise(tx, permit, run_resource_id(run_id), Operation.CANCEL_RUN) as recorder:
         if recorder.generation is None:
             leases.take(tx, recorder, leases.inline_owner(permit.actor))
-        error = blobs.put(tx, blobs.Blob.of_text(reason))
+        error = blobs.put(tx, blobs.Blob.of_text(reason or DEFAULT_REASON))
         cut: CutOff = end_run(tx, recorder, run, RunEnd(RunStatus.CANCELLED, error_hash=error))
     return CancelReply(
         Verdict.WON, RunStatus.CANCELLED, recorder.revision, cut.attempt, cut.ambiguous
     )
 
 
-def _late(tx: Transaction, run: RunRow, reason: str) -> CancelReply:
+def _late(tx: Transaction, run: RunRow, reason: str | None) -> CancelReply:
     resource = run_resource_id(run.run_id)
     ambiguous = tuple(
         effect
@@ -81,7 +84,7 @@ def _late(tx: Transaction, run: RunRow, reason: str) -> CancelReply:
     )
     revision = holding(tx, resource).revision
     if run.status is RunStatus.CANCELLED and run.error_hash is not None:
-        if blobs.read_text(tx, run.error_hash) != reason:
+        if reason is not None and blobs.Blob.of_text(reason).blob_hash != run.error_hash:
             raise CancelConflictError
         return CancelReply(Verdict.WON, run.status, revision, None, ambiguous, adopted=True)
     return CancelReply(Verdict.LOST, run.status, revision, None, ambiguous)

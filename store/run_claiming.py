@@ -134,7 +134,7 @@ def _check_claimable(tx: Transaction, run: RunRow, queued: run_queue.QueueRow) -
         raise NotClaimableError("it is finished or paused")
     if run.status is RunStatus.WAITING and queued.status is QueueStatus.PARKED:
         raise NotClaimableError("it waits")
-    if queued.available_at > tx.now:
+    if not run_queue.is_due(queued, tx.now):
         raise NotClaimableError("it is not due yet")
     if queued.error_code is not None and ParkReason(queued.error_code) in NEEDS_A_PERSON:
         raise NotClaimableError(f"it is parked: {queued.error_code}")

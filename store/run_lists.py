@@ -29,6 +29,9 @@ from store.transaction import Reading
 ITEMS_MAX: Final = 256
 """Items that one page holds at most."""
 
+PAGE_BYTES_MAX: Final = 524_288
+"""Bytes of the items' JSON; a page ends before it has more, but never before its first item."""
+
 
 class CursorInvalidError(Rejected):
     """The cursor was not made by a page of this list."""
@@ -103,7 +106,7 @@ def page(
     """Return one page, newest run first (by created time, then run id, both descending).
 
     Args:
-        limit: how many items at most; brought into 1 to 256.
+        limit: how many items at most; brought into 1 to 256. Large items make the page shorter.
         cursor: `nextCursor` of the page before; None begins with the newest run.
         status: only runs that are shown so; None means any.
         project_path: only runs of this canonical path; None means any.
@@ -127,8 +130,8 @@ def page(
         found = run_summaries.of_runs(reading, [row.run_id for row in places])
         chosen.extend(run for run in found if _matches(run, wanted, reading.now))
         place = places[-1] if places else place
-    items: list[JsonValue] = [_item(run, reading.now) for run in chosen[:limit]]
-    following = _cursor_of(chosen[limit - 1]) if len(chosen) > limit else None
+    items = _fitting([_item(run, reading.now) for run in chosen[:limit]])
+    following = _cursor_of(chosen[len(items) - 1]) if len(chosen) > len(items) else None
     return {"schema": RUN_LIST_PAGE, "items": items, "nextCursor": following}
 
 
@@ -162,6 +165,18 @@ def _item(run: SummaryRow, now: int) -> JsonObject:
     item["display"] = display(run, now)
     item["steps"] = run.steps
     return item
+
+
+def _fitting(items: list[JsonObject]) -> list[JsonValue]:
+    """Return the first items that stay within the bytes of a page."""
+    fitting: list[JsonValue] = []
+    total = 0
+    for item in items:
+        total += len(canonical_bytes(item))
+        if fitting and total > PAGE_BYTES_MAX:
+            break
+        fitting.append(item)
+    return fitting
 
 
 def _cursor_of(run: SummaryRow) -> str:

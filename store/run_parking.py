@@ -161,7 +161,7 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, departure: Dep
     queued = run_queue.require(tx, run.run_id)
     errors = queued.consecutive_errors
     reason = ParkReason.HANDOFF
-    available_at = run_queue.DUE_AT_ONCE
+    available_at = tx.now
     if departure is Departure.DIED_AFTER_PROGRESS:
         errors, reason = 0, ParkReason.CRASHED
         available_at = tx.now + run_queue.retry_delay_ms(0)

@@ -8,9 +8,6 @@ from store.errors import StoreCorrupt
 from store.machines.queue import QUEUE_MACHINE, QueueMove
 from store.transaction import Reading, Transaction, affected_one
 
-DUE_AT_ONCE: Final = 0
-"""`available_at` of a run that waits for nothing: due whatever the wall clock is stepped to."""
-
 RETRY_FIRST_MS: Final = 1_000
 RETRY_MAX_MS: Final = 60_000
 NO_PROGRESS_MAX: Final = 3
@@ -30,10 +27,10 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class ClaimableRow:
-    """A run that may be claimed at `available_at` (UTC epoch ms) or later."""
+    """A run that may be claimed at `due_at` (UTC epoch ms) or later."""
 
     run_id: str
-    available_at: int
+    due_at: int
 
 
 SELECT_QUEUE: Final = """
@@ -41,10 +38,14 @@ SELECT_QUEUE: Final = """
       FROM run_queue WHERE run_id = :run_id
 """
 
-# One row per candidate, soonest first. A parked run that waits, is paused, or carries a reason
+# One row per candidate, in the order of the queue. Only a death makes a run wait for an instant;
+# for all others `available_at` is their place in the queue, so that a wall clock stepped back
+# holds nobody up. A parked run that waits, is paused, or carries a reason
 # that only a person may clear is no candidate; nor is one whose lease lives.
 SELECT_CLAIMABLE: Final = """
-    SELECT q.run_id, max(q.available_at, coalesce(l.expires_at, 0)) AS available_at
+    SELECT q.run_id,
+           max(CASE q.error_code WHEN 'runnerCrashed' THEN q.available_at ELSE 0 END,
+               coalesce(l.expires_at, 0)) AS due_at
       FROM run_queue AS q
       JOIN runs AS r ON r.run_id = q.run_id
       JOIN leases AS l ON l.resource_id = r.resource_id
@@ -55,14 +56,14 @@ SELECT_CLAIMABLE: Final = """
            ('workflowSourceChanged', 'runnerNoProgress', 'effectAmbiguous')
        AND NOT EXISTS (SELECT 1 FROM interactive_requests AS i
                         WHERE i.run_id = q.run_id AND i.status = 'pending')
-     ORDER BY available_at, q.created_at, q.run_id
+     ORDER BY q.available_at, q.created_at, q.run_id
      LIMIT :limit
 """
 
 INSERT_QUEUE: Final = """
     INSERT INTO run_queue (run_id, status, available_at, origin_session_id, consecutive_errors,
                            created_at, updated_at)
-    VALUES (:run_id, 'queued', :available_at, :origin_session_id, 0, :now, :now)
+    VALUES (:run_id, 'queued', :now, :origin_session_id, 0, :now, :now)
 """
 
 UPDATE_QUEUE: Final = """
@@ -84,7 +85,6 @@ def insert(tx: Transaction, run_id: str, *, origin_session_id: str | None) -> No
         INSERT_QUEUE,
         {
             "run_id": run_id,
-            "available_at": DUE_AT_ONCE,
             "origin_session_id": origin_session_id,
             "now": tx.now,
         },
@@ -108,8 +108,13 @@ def require(reading: Reading, run_id: str) -> QueueRow:
     return found
 
 
+def is_due(row: QueueRow, now: int) -> bool:
+    """Say whether the row waits for no instant after `now`; only a death makes it wait."""
+    return row.error_code != ParkReason.CRASHED or row.available_at <= now
+
+
 def claimable(reading: Reading, limit: int) -> list[ClaimableRow]:
-    """Return up to `limit` candidates, soonest first; those not yet due carry their instant."""
+    """Return up to `limit` candidates in queue order; those not yet due carry their instant."""
     return reading.many(ClaimableRow, SELECT_CLAIMABLE, {"limit": limit})
 
 

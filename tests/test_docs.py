@@ -14,6 +14,7 @@ from pi_workflows.authoring.loading import load_file
 from pi_workflows.cli.main import root
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.states import CommandOutcome, ParkReason
+from runtime.process import child_environment
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -138,6 +139,16 @@ def test_every_operation_and_outcome_of_the_protocol_is_documented() -> None:
     assert operations
     assert operations <= words
     assert {outcome.value for outcome in CommandOutcome} <= words
+
+
+def test_variables_that_nodes_are_said_to_see_reach_them() -> None:
+    _, _, rest = text_of("start.md").partition("## Environment and credentials")
+    names = re.findall(r"`([A-Z_]+)`", rest.partition("A credential")[0])
+    assert {"PATH", "HOME", "LC_", "XDG_"} <= set(names)
+    given = {f"{name}X" if name.endswith("_") else name: "1" for name in names}
+    small = {name.lower(): "1" for name in names if name.endswith("_PROXY")}
+    everything = given | small
+    assert child_environment(inherited={**everything, "TOKEN": "1"}) == everything
 
 
 def test_reasons_of_parking_that_need_a_person_are_explained() -> None:

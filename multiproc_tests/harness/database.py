@@ -64,6 +64,12 @@ class Database:
         """Return the first column."""
         return [row[0] for row in self.rows(query, *values)]
 
+    def runner_pids(self) -> set[int]:
+        """Return the pid of every runner there ever was, which is its session's number, too."""
+        if not self._path.exists():
+            return set()
+        return set(self.column("SELECT pid FROM run_workers WHERE pid IS NOT NULL"))
+
     def assert_at_rest(self) -> None:
         """Assert that an orderly stop has left nothing open, and nothing is there twice."""
         if self._path.exists():

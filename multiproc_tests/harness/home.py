@@ -15,7 +15,7 @@ import trio
 from multiproc_tests.harness import meeting_point
 from multiproc_tests.harness.database import ORDER, Database
 from multiproc_tests.harness.meetings import Meetings
-from multiproc_tests.harness.processes import BOUND_S, ExactProcess, started_under
+from multiproc_tests.harness.processes import BOUND_S, ExactProcess, in_sessions, started_under
 from multiproc_tests.harness.servers import ROOT, Servers
 from pi_workflows.client.asynchronous import LiveClient, unix_connector
 from pi_workflows.client.blocking import BlockingClient
@@ -35,11 +35,7 @@ View = dict[str, Any]
 
 
 class Home:
-    """What one test works in.
-
-    Attributes:
-        refusals: how errors begin that the servers' log may hold, because the test provokes them.
-    """
+    """What one test works in."""
 
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
@@ -52,7 +48,6 @@ class Home:
         self.meetings: Final = Meetings(self.project / meeting_point.SOCKET.name)
         self.servers: Final = Servers(self.paths, self.environment)
         self.database: Final = Database(self.paths.database)
-        self.refusals: tuple[str, ...] = ()
         self._watched: Final[list[ExactProcess]] = []
         self._strangers: Final[list[subprocess.Popen[bytes]]] = []
 
@@ -166,11 +161,11 @@ class Home:
         if self.paths.lock.exists():
             self.command("server", "stop")
         assert started_under(self.folder) == {}
+        assert in_sessions(self.database.runner_pids()) == {}
         assert not self.paths.socket.exists()
         assert not self.paths.lock.exists()
         self.database.assert_at_rest()
-        errors = [str(line["error"]) for line in self.log() if line["level"] == "error"]
-        assert [error for error in errors if not error.startswith(self.refusals)] == []
+        assert [line for line in self.log() if line["level"] == "error"] == []
 
     def log(self) -> list[View]:
         """Return the lines of the servers' log."""
@@ -178,6 +173,12 @@ class Home:
         return (
             [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         )
+
+    def refused_starts(self) -> list[str]:
+        """Return the kind of error for which each server that was refused its start gave way."""
+        refused = [line for line in self.log() if line["event"] == "start_refused"]
+        assert {line["level"] for line in refused} <= {"info"}
+        return [str(line["error"]).partition(":")[0] for line in refused]
 
     def told(self) -> str:
         """Return what the servers said and did, for the report of a failed test."""

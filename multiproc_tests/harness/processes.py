@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -46,14 +47,34 @@ class ExactProcess:
 
 
 def started_under(home: Path) -> dict[int, str]:
-    """Return the living processes that were started with this HOME: command lines by pid."""
+    """Return the living processes of this home: command lines by pid.
+
+    They were started with this HOME, or work inside it, where a runner works and all that it
+    starts, whatever that did to its environment.
+    """
     wanted = f"HOME={home}".encode()
+
+    def belongs(folder: Path) -> bool:
+        if wanted in (folder / "environ").read_bytes().split(b"\0"):
+            return True
+        return (folder / "cwd").readlink().is_relative_to(home)
+
+    return _living(belongs)
+
+
+def in_sessions(sessions: Collection[int]) -> dict[int, str]:
+    """Return the living processes of these sessions: command lines by pid."""
+    return _living(lambda folder: os.getsid(int(folder.name)) in sessions)
+
+
+def _living(wanted: Callable[[Path], bool]) -> dict[int, str]:
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
         try:
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+            if state not in {"Z", "X"} and wanted(folder):
                 command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                 found[int(folder.name)] = command
         except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -61,9 +82,14 @@ def started_under(home: Path) -> dict[int, str]:
     return found
 
 
+def environment_of(pid: int) -> list[bytes]:
+    """Return the settings that a process was started with."""
+    environment = (Path("/proc") / str(pid) / "environ").read_bytes()
+    return [entry for entry in environment.split(b"\0") if entry]
+
+
 def marker_of(pid: int) -> str:
     """Return the marker by which a server finds what its child has started."""
-    environment = (Path("/proc") / str(pid) / "environ").read_bytes().split(b"\0")
     prefix = b"PI_WORKFLOWS_CHILD="
-    (marker,) = [entry for entry in environment if entry.startswith(prefix)]
+    (marker,) = [entry for entry in environment_of(pid) if entry.startswith(prefix)]
     return marker.removeprefix(prefix).decode()

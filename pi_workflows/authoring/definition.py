@@ -117,9 +117,10 @@ class Definition:
         where = f'workflow "{self.name}" input'
         plain = ANY_JSON.dump(value, where=where)
         fields = broken_rules(self.input_codec, plain)
-        if fields and plain is None:
+        absent = plain is None
+        if fields and absent:
             plain = {}
             fields = broken_rules(self.input_codec, plain)
         if fields:
-            raise InputRejected(self.name, fields)
+            raise InputRejected(self.name, fields, absent=absent)
         return self.input_codec.dump(self.input_codec.load(plain), where=where)

@@ -21,7 +21,8 @@ def find(reference: str, project_dir: Path, home: Path) -> Path:
             `.pi/workflows/` or, after it, in the user's `~/.pi/agent/workflows/`.
 
     Raises:
-        SourceUnknown: nothing is there; the text lists the names that exist, nearest first.
+        SourceUnknown: nothing is there; the text says where was looked, and lists the names that
+            exist, nearest first.
     """
     if "/" in reference or "\\" in reference or reference.endswith(WORKFLOW_SUFFIX):
         path = (project_dir / reference).absolute()
@@ -30,7 +31,7 @@ def find(reference: str, project_dir: Path, home: Path) -> Path:
         return path
     names = list_names(project_dir, home)
     if reference not in names:
-        raise _unknown(reference, sorted(names))
+        raise _unknown(reference, sorted(names), project_dir, home)
     return names[reference]
 
 
@@ -40,10 +41,16 @@ def list_names(project_dir: Path, home: Path) -> dict[str, Path]:
     Folders are not searched recursively; only regular files count; the first of a name wins.
     """
     names: dict[str, Path] = {}
-    for folder in (project_dir / ".pi" / "workflows", StatePaths(home).state_dir):
-        for path in _workflow_files(folder.absolute()):
+    for folder in _folders(project_dir, home):
+        for path in _workflow_files(folder):
             names.setdefault(path.name.removesuffix(WORKFLOW_SUFFIX), path)
     return names
+
+
+def _folders(project_dir: Path, home: Path) -> tuple[Path, Path]:
+    """Return the folders whose workflows have names, in order of precedence."""
+    local = project_dir / ".pi" / "workflows"
+    return local.absolute(), StatePaths(home).state_dir.absolute()
 
 
 def _workflow_files(folder: Path) -> Iterator[Path]:
@@ -63,7 +70,7 @@ def _exists(path: Path) -> bool:
         return False
 
 
-def _unknown(reference: str, names: list[str]) -> SourceUnknown:
+def _unknown(reference: str, names: list[str], project_dir: Path, home: Path) -> SourceUnknown:
     import difflib  # noqa: PLC0415 - needed for this message only
 
     if reference.startswith(_BUILTIN_PREFIX):
@@ -71,5 +78,23 @@ def _unknown(reference: str, names: list[str]) -> SourceUnknown:
     nearest = difflib.get_close_matches(reference, names, _NEAREST_MAX)
     hint = f' Did you mean "{nearest[0]}"?' if nearest else ""
     known = ", ".join(names) if names else "none"
-    message = f'there is no workflow named "{reference}".{hint} Known workflows: {known}.'
+    first, second = _folders(project_dir, home)
+    message = (
+        f'there is no workflow named "{reference}" in {first} or {second}.{hint}'
+        f"{_beside(reference, project_dir)} Known workflows: {known}."
+    )
     return SourceUnknown(reference, message, names=names, nearest=nearest)
+
+
+def _beside(reference: str, project_dir: Path) -> str:
+    """Say what stands in the project folder itself under this name, where no name leads."""
+    plain = (project_dir / reference).absolute()
+    file = (project_dir / f"{reference}{WORKFLOW_SUFFIX}").absolute()
+    try:
+        if reference and file.is_file():
+            return f" There is {file}: give that path."
+        if reference and plain.is_dir():
+            return f" {plain} is a folder; name a workflow file in it."
+    except (OSError, ValueError):  # Too long, or holding a NUL character.
+        return ""
+    return ""

@@ -119,10 +119,14 @@ class InputRejected(AuthoringError):
         fields: (path, rule) per broken rule; the path is `input` for the whole value.
     """
 
-    def __init__(self, workflow_name: str, fields: Sequence[tuple[str, str]]) -> None:
+    def __init__(
+        self, workflow_name: str, fields: Sequence[tuple[str, str]], *, absent: bool = False
+    ) -> None:
+        """`absent` says that the input is null, as it is when none was given."""
         self.fields = tuple(fields)
         lines = [f"\n  {path}: {rule}" for path, rule in self.fields]
-        message = f'workflow "{workflow_name}": input rejected.{"".join(lines)}'
+        rejected = "no input was given, and it needs one." if absent else "input rejected."
+        message = f'workflow "{workflow_name}": {rejected}{"".join(lines)}'
         code = ErrorCode.INPUT_REJECTED
         super().__init__(code, message, f"InputRejected [{code}] {message}")
 

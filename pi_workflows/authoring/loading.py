@@ -30,6 +30,9 @@ def source_identity(path: Path) -> tuple[bytes, str]:
     """
     try:
         mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            message = f"{path} is a folder; name a workflow file in it."
+            raise LoadError(ErrorCode.SOURCE_NOT_A_WORKFLOW, message, file=str(path))
         if not stat.S_ISREG(mode) or path.suffix != ".py":
             message = f"{path} is no workflow file; its name ends with {WORKFLOW_SUFFIX}."
             raise LoadError(ErrorCode.SOURCE_NOT_A_WORKFLOW, message, file=str(path))

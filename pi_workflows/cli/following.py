@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from pi_workflows.cli.progress import Progress
-from pi_workflows.cli.views import is_over, remark_of, status_of
+from pi_workflows.cli.views import is_over, last_step_error, remark_of, status_of
 from pi_workflows.client.asynchronous import LiveClient, unix_connector
 from pi_workflows.client.discovery import start_server
-from pi_workflows.client.errors import ClientError, Unavailable
-from pi_workflows.client.holder import left_by_a_crash
+from pi_workflows.client.errors import ClientError, ServerStopped, Unavailable
+from pi_workflows.client.holder import left_by_a_crash, stopped_in_order
 from pi_workflows.client.messages import UNAVAILABLE
 from pi_workflows.protocol.errors import ExitCode
 from pi_workflows.protocol.paths import StatePaths
@@ -32,11 +32,13 @@ class Ending:
         detached: Ctrl-C ended it; the run goes on.
         status: last display status, empty when no view came.
         remark: for a run that stands without being terminal, why and what next; else empty.
+        shown_error: the newest step's error if its line shows all of it; else empty.
     """
 
     detached: bool
     status: str
     remark: str
+    shown_error: str
 
     @property
     def exit_code(self) -> ExitCode:
@@ -49,15 +51,16 @@ def follow(paths: StatePaths, run_id: str, progress: Progress) -> Ending:
     """Show a run's views as they are pushed, until nothing more happens by itself.
 
     Raises:
-        ClientError: the run is unknown, or the server did not come back; the message says how to
-            come back to the run.
+        ClientError: the run is unknown, the server was stopped, or it did not come back; the
+            message says how to come back to the run.
     """
     follower = _Follower(paths, run_id, progress)
     trio.run(follower.follow)
     if follower.failure is not None:
         raise follower.failure
     view = follower.view
-    return Ending(follower.detached, status_of(view), remark_of(view) if is_over(view) else "")
+    remark = remark_of(view) if is_over(view) else ""
+    return Ending(follower.detached, status_of(view), remark, last_step_error(view))
 
 
 class _Follower:
@@ -96,18 +99,25 @@ class _Follower:
                     if is_over(self.view):
                         return
             assert client.failure is not None, "only a client that gave up ends its channels"
+            if isinstance(client.failure, ServerStopped):
+                raise client.failure
             raise Unavailable(
                 f"{client.failure.message}; come back to the run with:"
                 f" pi-workflows watch {self._run_id}"
             )
 
     async def _connect(self) -> trio.SocketStream:
-        """Connect; a crashed server, unlike a stopped one, is started again."""
+        """Connect; a crashed server is started again, one that was stopped stays stopped."""
         try:
             return await unix_connector(self._paths.socket)()
         except OSError:
             if left_by_a_crash(self._paths):
                 await trio.to_thread.run_sync(self._start_server)
+            elif stopped_in_order(self._paths):
+                raise ServerStopped(
+                    f"the server was stopped; {self._run_id} is parked and goes on when a server"
+                    f" runs again: pi-workflows watch {self._run_id}"
+                ) from None
             raise
 
     def _start_server(self) -> None:

@@ -12,10 +12,12 @@ from pi_workflows.cli.render import (
     GLYPH_CURRENT,
     GLYPH_OF_OUTCOME,
     first_line,
+    node_name,
+    shown_status,
     span,
     text_of,
 )
-from pi_workflows.cli.views import error_of, member, status_of, steps_of
+from pi_workflows.cli.views import member, steps_of
 from pi_workflows.protocol.canonical import JsonObject
 
 _STYLE_OF_OUTCOME: Final = {"ok": "green", "failed": "red", "timed_out": "yellow"}
@@ -28,11 +30,13 @@ _STYLE_OF_STATUS: Final = {
     "running": "cyan",
 }
 _FRAME_LINES: Final = 6
-"""Lines around the steps: title, gaps, current node, error."""
+"""Lines around the steps: title, remarks, current node, and room for the end."""
 
 
 class LivePage:
-    """A `Progress` for terminals: run, status, elapsed time, steps, current node, error.
+    """A `Progress` for terminals: run, status, elapsed time, steps, current node.
+
+    The error of a run is no part of it: whoever follows the run prints that once, at the end.
 
     Nothing refreshes it but a pushed view and the tick, so an idle run costs one line a second
     and no thread. Server texts enter as plain `Text`, never as markup.
@@ -63,13 +67,13 @@ class LivePage:
         self._draw()
 
     def lost(self) -> None:
-        """Mark the last view as possibly out of date."""
+        """Say of the last view that it is the last one; its times stand still."""
         self._lost = True
         self._draw()
 
     def tick(self) -> None:
-        """Move the elapsed times."""
-        if self._view:
+        """Move the elapsed times, unless nobody knows whether the run still moves."""
+        if self._view and not self._lost:
             self._draw()
 
     def _draw(self) -> None:
@@ -83,11 +87,13 @@ def page(view: JsonObject, room: int, *, lost: bool = False) -> Group:
     Args:
         view: a `pi-workflows.run-view.v1`.
         room: how many steps fit; older ones are only counted.
-        lost: say that the server does not answer at present.
+        lost: say that the server does not answer at present and what is shown is the last view.
     """
-    parts: list[Text | Table] = [_title(view)]
+    parts: list[Text | Table] = [_title(view, lost=lost)]
     if lost:
-        parts.append(Text("the server does not answer, trying again", style="yellow"))
+        parts.append(
+            Text("the server does not answer; this is what was seen last", style="yellow")
+        )
     steps = steps_of(view)[-room:]
     total = member(view, "steps").get("total")
     if isinstance(total, int) and total > len(steps):
@@ -99,26 +105,27 @@ def page(view: JsonObject, room: int, *, lost: bool = False) -> Group:
     if current:
         table.add_row(
             Text(f"  {GLYPH_CURRENT}", style="cyan"),
-            Text(text_of(current.get("nodeId"))),
+            Text(node_name(current)),
             Text(span(current.get("startedAt"), None), style="dim", justify="right"),
             Text(text_of(current.get("statusDetail")), style="dim"),
         )
     if table.row_count:
         parts.append(table)
-    if error := error_of(view):
-        parts.append(Text(error, style="red"))
     return Group(*parts)
 
 
-def _title(view: JsonObject) -> Text:
+def _title(view: JsonObject, *, lost: bool) -> Text:
     manifest = member(view, "manifest")
-    status = status_of(view) or "connecting"
+    status = shown_status(view) or "connecting"
+    style = _STYLE_OF_STATUS.get(status, "")
+    if lost and view:
+        status, style = f"last seen {status}", "yellow"
     name = text_of(manifest.get("title") or manifest.get("workflowName"))
     elapsed = span(manifest.get("createdAt"), manifest.get("finishedAt"))
     return Text.assemble(
         (name, "bold"),
         "  ",
-        (status, _STYLE_OF_STATUS.get(status, "")),
+        (status, style),
         f"  {elapsed}  ",
         (text_of(manifest.get("runId")), "dim"),
     )
@@ -129,7 +136,7 @@ def _step_cells(step: JsonObject) -> tuple[Text, ...]:
     error = step.get("error")
     return (
         Text(f"  {GLYPH_OF_OUTCOME.get(outcome, '?')}", style=_STYLE_OF_OUTCOME.get(outcome, "")),
-        Text(text_of(step.get("nodeId"))),
+        Text(node_name(step)),
         Text(span(step.get("startedAt"), step.get("finishedAt")), style="dim", justify="right"),
         Text(first_line(error) if isinstance(error, str) else "", style="red"),
     )

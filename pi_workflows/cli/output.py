@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.canonical import JsonValue
 
 # C0 but tab and newline, DEL, C1, marks that reorder text, and what UTF-8 cannot carry.
 _UNSAFE: Final = re.compile(
@@ -64,11 +64,3 @@ def print_error(code: str, message: str) -> None:
 def tell(text: str) -> None:
     """Print a remark, progress or an error for a person to standard error."""
     click.echo(safe_text(text), err=True)
-
-
-def print_facts(facts: JsonObject) -> None:
-    """Print an object as aligned `name: value` lines, nested ones as JSON."""
-    width = max(map(len, facts), default=0)
-    for name, value in facts.items():
-        text = value if isinstance(value, str) else json_text(value)
-        print_text(f"{name:<{width}}  {text}")

@@ -1,16 +1,26 @@
 """Plain text of tables, instants, durations and runs."""
 
+import signal
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from pi_workflows.cli.output import json_text, safe_line, safe_text
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.states import DisplayStatus, WorkerStatus
 
 GLYPH_OF_OUTCOME: Final = {"ok": "✓", "failed": "✗", "timed_out": "⏱", "cancelled": "■"}
 GLYPH_CURRENT: Final = "▸"
 GLYPH_EFFECT: Final = "↯"
 
+PARKED: Final = "parked"
+"""What people are shown of a queued run that waits for somebody."""
+
+_END_OF_RUNNER: Final = {
+    WorkerStatus.CRASHED: "crashed",
+    WorkerStatus.TIMED_OUT: "was not ready in time",
+    WorkerStatus.CLAIM_LOST: "lost its claim",
+}
 _SECOND_MS: Final = 1_000
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -72,11 +82,37 @@ def text_of(value: JsonValue) -> str:
     return safe_line(value if isinstance(value, str) else json_text(value))
 
 
+def node_name(step: JsonObject) -> str:
+    """Return the node of a step or of a current node, with its visit from the second on."""
+    visit = step.get("visit")
+    again = f" #{visit}" if isinstance(visit, int) and visit > 1 else ""
+    return f"{text_of(step.get('nodeId'))}{again}"
+
+
+def workflow_name(facts: JsonObject, title: str = "title") -> str:
+    """Return the workflow's name, and behind it the run's title, which is the member `title`."""
+    name = text_of(facts.get("workflowName"))
+    return f"{name}: {text_of(facts[title])}" if facts.get(title) is not None else name
+
+
+def shown_status(facts: JsonObject) -> str:
+    """Return the one word for people: the display status, else the durable one.
+
+    What scripts see as `queued` with a reason needs somebody and is `parked` here.
+    """
+    display = facts.get("display")
+    if not isinstance(display, dict):
+        return text_of(facts.get("status"))
+    if display.get("status") == DisplayStatus.QUEUED and display.get("reason") is not None:
+        return PARKED
+    return text_of(display.get("status"))
+
+
 def step_line(step: JsonObject) -> str:
     """Return one finished step as a line: glyph, node, duration, first line of its error."""
     glyph = GLYPH_OF_OUTCOME.get(text_of(step.get("outcome")), "?")
     took = span(step.get("startedAt"), step.get("finishedAt"))
-    line = f"{glyph} {text_of(step.get('nodeId'))}  {took}"
+    line = f"{glyph} {node_name(step)}  {took}"
     error = step.get("error")
     return f"{line}  {first_line(error)}" if isinstance(error, str) else line
 
@@ -96,32 +132,62 @@ def run_state(state: JsonObject) -> str:
     """Return a `pi-workflows.run-state.v1` as a page for a person."""
     lines = [
         f"run       {text_of(state.get('runId'))}",
-        f"workflow  {text_of(state.get('runTitle') or state.get('workflowName'))}",
-        f"status    {_shown_status(state)}",
+        f"workflow  {workflow_name(state, 'runTitle')}",
+        f"status    {shown_status(state)}",
         f"started   {local_time(state.get('startedAt'))}",
         f"took      {span(state.get('startedAt'), state.get('finishedAt'))}",
     ]
-    steps = state.get("steps")
-    if isinstance(steps, list) and steps:
-        lines += ["", *(step_line(step) for step in steps if isinstance(step, dict))]
+    recorded = state.get("steps")
+    steps = [it for it in recorded if isinstance(it, dict)] if isinstance(recorded, list) else []
+    if steps:
+        lines += ["", *map(step_line, steps)]
     if state.get("currentNode") is not None:
         node = text_of(state.get("currentNode"))
         lines.append(f"{GLYPH_CURRENT} {node}  {text_of(state.get('statusDetail'))}".rstrip())
     lines += _open_effects(state)
     if isinstance(display := state.get("display"), dict) and display.get("reason") is not None:
         lines += ["", text_of(display.get("reason"))]
+    lines += _last_runner(state.get("lastRunner"))
     if isinstance(error := state.get("error"), str):
         lines += ["", safe_text(error)]
+    if any(map(_has_printed, steps)):
+        run_id = text_of(state.get("runId"))
+        lines += ["", f"what the failed command printed is in: pi-workflows show {run_id} --json"]
     if "finalOutput" in state:
         lines += ["", result(state["finalOutput"])]
     return "\n".join(lines)
 
 
-def _shown_status(state: JsonObject) -> str:
-    """Return the display status, which says more than the durable one: `ambiguous`, `queued`."""
-    display = state.get("display")
-    shown = display.get("status") if isinstance(display, dict) else None
-    return text_of(shown or state.get("status"))
+def _last_runner(end: JsonValue) -> list[str]:
+    """Return how the runner of a live run ended badly, and the end of what it printed."""
+    if not isinstance(end, dict):
+        return []
+    how = {str(status): text for status, text in _END_OF_RUNNER.items()}
+    status = text_of(end.get("status"))
+    causes = []
+    if end.get("exitCode") is not None:
+        causes.append(f"exit code {text_of(end.get('exitCode'))}")
+    if end.get("signal") is not None:
+        causes.append(_signal_name(text_of(end.get("signal"))))
+    cause = f" ({', '.join(causes)})" if causes else ""
+    at = local_time(end.get("endedAt"))
+    lines = ["", f"its last runner {how.get(status, status)}{cause}, {at}"]
+    if isinstance(output := end.get("outputTail"), str):
+        printed = safe_text(output).strip().splitlines()
+        lines += ["the end of what it printed:", *(f"  {line}" for line in printed)]
+    return lines
+
+
+def _signal_name(number: str) -> str:
+    try:
+        return signal.Signals(int(number)).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _has_printed(step: JsonObject) -> bool:
+    receipt = step.get("action")
+    return isinstance(receipt, dict) and not {"stdoutTail", "stderrTail"}.isdisjoint(receipt)
 
 
 def _open_effects(state: JsonObject) -> list[str]:

@@ -16,8 +16,9 @@ from pi_workflows.cli.context import (
     usage_problem,
     user_paths,
 )
+from pi_workflows.cli.run_input import read_input
 from pi_workflows.client.blocking import BlockingClient
-from pi_workflows.protocol.canonical import CanonicalError, JsonObject, JsonValue, parse_json
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
 
@@ -63,7 +64,7 @@ def run(
     somebody, 2 when the file or its input was refused.
     """
     paths = user_paths()
-    payload = _start_payload(workflow, _read_input(input_text), project)
+    payload = _start_payload(workflow, read_input(input_text), project)
     try:
         with client_of(paths) as client:
             started = client.call("run.start", payload).receipt
@@ -103,6 +104,9 @@ def _start_payload(workflow: str, value: JsonValue, project: Path) -> JsonObject
     reference = workflow
     if "/" in workflow or workflow.endswith(_SUFFIX):
         file = Path(workflow).expanduser().absolute()
+        if file.is_dir():
+            message = f"{workflow} is a folder; name a workflow file in it"
+            raise usage_problem(message, ErrorCode.SOURCE_NOT_A_WORKFLOW)
         if not file.is_file():
             raise usage_problem(f"there is no workflow file {workflow}", ErrorCode.SOURCE_UNKNOWN)
         reference = str(file)
@@ -113,22 +117,6 @@ def _start_payload(workflow: str, value: JsonValue, project: Path) -> JsonObject
         "originSessionId": None,
         "executionMode": "headless",
     }
-
-
-def _read_input(text: str | None) -> JsonValue:
-    if text is None:
-        return None
-    source, data = "--input", text.encode(errors="surrogateescape")
-    try:
-        if text == "-":
-            source, data = "standard input", sys.stdin.buffer.read()
-        elif text.startswith("@"):
-            source, data = text[1:], Path(text[1:]).expanduser().read_bytes()
-        return parse_json(data)
-    except OSError as error:
-        raise usage_problem(f"cannot read {source}: {error.strerror or error}") from error
-    except CanonicalError as error:
-        raise usage_problem(f"{source} is no JSON value: {error}", ErrorCode.NOT_JSON) from error
 
 
 def _print_detached(run_id: str, started: JsonObject, *, as_json: bool) -> None:
@@ -156,8 +144,10 @@ def _attend(paths: StatePaths, run_id: str, status: JsonValue, *, as_json: bool)
         output.print_text(render.result(document["finalOutput"]))
     elif ending.remark:
         output.tell(ending.remark)
-    elif isinstance(error := document.get("error"), str):
+    elif isinstance(error := document.get("error"), str) and error.strip() != ending.shown_error:
         output.tell(f"{run_id} {document['status']}: {error}")
+    elif ending.shown_error:
+        output.tell(f"{run_id} {document['status']}; look with: pi-workflows show {run_id}")
     else:
         output.tell(f"{run_id} {document['status']}")
     return ending.exit_code

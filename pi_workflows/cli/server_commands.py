@@ -1,11 +1,12 @@
 """Commands about the server itself: `server run`, `start`, `status`, `stop`."""
 
 import os
+import sys
 from typing import Final
 
 import click
 
-from pi_workflows.cli import output
+from pi_workflows.cli import output, status_pages
 from pi_workflows.cli.context import (
     client_of,
     connected_client_of,
@@ -26,8 +27,8 @@ from pi_workflows.protocol.states import CommandOutcome
 STOP_MS: Final = 30_000
 """How long `server stop` waits for the process to end after it agreed."""
 
-LOST_MS: Final = 2_000
-"""How long a server that was lost while it was asked may take to end."""
+LOST_MS: Final = 10_000
+"""How long a server that does not answer may take to end by itself, before it is ended."""
 
 
 @click.group(epilog=epilog("pi-workflows server status", "pi-workflows server stop"))
@@ -56,16 +57,21 @@ def run(*, idle_exit_ms: int, as_json: bool) -> int:
     """Run the server in this terminal until it is told to stop.
 
     Exit code 4 when another server already runs, 5 when the stored state is incompatible. This is
-    the command for a service manager; Ctrl-C and SIGTERM park the runs and end it.
+    the command for a service manager; Ctrl-C and SIGTERM park the runs and end it. Prints
+    nothing but a reason for its end, and on a terminal when it serves and when it stops.
     """
-    del as_json  # The root command reads it; a server that runs prints nothing.
     paths = user_paths()
     prepare_directories(paths)
     forget_foreign_paths(os.environ)
     # Late: the server brings everything that a quick command must not import.
     from pi_workflows.server import main as serve  # noqa: PLC0415
 
-    return serve(paths, idle_exit_ms=idle_exit_ms or None)
+    return serve(
+        paths,
+        idle_exit_ms=idle_exit_ms or None,
+        report=output.print_error if as_json else None,
+        announce=output.tell if sys.stderr.isatty() else None,
+    )
 
 
 @server.command(epilog=epilog("pi-workflows server start --json | jq .pid"))
@@ -97,7 +103,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         output.print_json(facts)
     else:
-        output.print_facts(facts)
+        output.print_text(status_pages.server_page(facts))
 
 
 @server.command(epilog=epilog("pi-workflows server stop && pi-workflows server start"))
@@ -107,8 +113,8 @@ def stop(*, as_json: bool) -> int:
     """Stop the server and wait for its end.
 
     Its runs are parked and go on with the next server. A server of another package version does
-    not understand the question; its exact process is ended instead (SIGTERM, five seconds,
-    SIGKILL). That none runs is no error.
+    not understand the question, and one that hangs does not answer it; their exact process is
+    ended instead (SIGTERM, five seconds, SIGKILL). That none runs is no error.
     """
     paths = user_paths()
     answer = _stop(paths)
@@ -147,8 +153,9 @@ def _ask_to_stop(paths: StatePaths, descriptor: int | None) -> JsonObject:
     except Unavailable:
         if descriptor is None:
             return {"stopping": False, "stopped": False}
-        if not await_end(descriptor, LOST_MS):
-            raise  # It lives and does not answer; that is worth knowing.
+        # It may be about to end. One that stays and says nothing is of no use to anybody.
+        if not await_end(descriptor, LOST_MS) and not end_holder(paths):
+            raise
         return {"stopping": True, "stopped": True}
     except Refused as error:
         if error.outcome is not CommandOutcome.UNAVAILABLE:

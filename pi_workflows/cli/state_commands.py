@@ -2,7 +2,7 @@
 
 import click
 
-from pi_workflows.cli import output, render
+from pi_workflows.cli import output, render, status_pages
 from pi_workflows.cli.context import client_of, debug_option, epilog, json_option, user_paths
 from pi_workflows.protocol.errors import ExitCode
 
@@ -25,7 +25,7 @@ def status(*, as_json: bool) -> None:
     if as_json:
         output.print_json(facts)
     else:
-        output.print_facts(facts)
+        output.print_text(status_pages.state_page(facts))
 
 
 @state.command(epilog=epilog("pi-workflows state verify && echo sound"))

@@ -55,11 +55,11 @@ def list_runs(*, status: str | None, limit: int, as_json: bool) -> None:
         rows = [
             (
                 render.text_of(run.get("runId")),
-                render.text_of(_display_status(run)),
+                render.shown_status(run),
                 render.local_time(run.get("createdAt")),
                 render.span(run.get("createdAt"), run.get("finishedAt")),
                 render.text_of(run.get("steps")),
-                render.text_of(run.get("title") or run.get("workflowName")),
+                render.workflow_name(run),
             )
             for run in runs
         ]
@@ -130,22 +130,20 @@ def _runs(client: BlockingClient, status: str | None, limit: int) -> Iterator[Js
             return
 
 
-def _display_status(run: JsonObject) -> JsonValue:
-    display = run.get("display")
-    return display.get("status") if isinstance(display, dict) else run.get("status")
-
-
 def _tell_verdict(run_id: str, verdict: JsonObject) -> None:
     if verdict.get("verdict") == "won":
         cut_off = verdict.get("cutOff")
         node = cut_off.get("nodeId") if isinstance(cut_off, dict) else None
-        at = f" in {render.text_of(node)}" if node is not None else ""
-        output.print_text(f"{run_id} is cancelled{at}")
+        cut = f'; node "{render.text_of(node)}" was cut off' if node is not None else ""
+        output.print_text(f"{run_id} is cancelled{cut}")
     else:
         output.print_text(f"{run_id} had ended before: {render.text_of(verdict.get('status'))}")
     effects = verdict.get("ambiguousEffects")
     for effect in effects if isinstance(effects, list) else []:
         if isinstance(effect, dict):
-            where = render.text_of(effect.get("nodeId"))
-            kind = render.text_of(effect.get("effectType"))
-            output.tell(f"ambiguous: {kind} {where}: nobody knows whether it happened; look")
+            node = effect.get("nodeId")
+            where = f' of node "{render.text_of(node)}"' if node is not None else ""
+            output.tell(
+                f'effect "{render.text_of(effect.get("effectType"))}"{where} is ambiguous:'
+                " nobody knows whether it happened; look there"
+            )

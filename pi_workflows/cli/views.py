@@ -41,10 +41,12 @@ def steps_of(view: JsonObject) -> list[JsonObject]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def error_of(view: JsonObject) -> str:
-    """Return the run's error text; empty when there is none."""
-    error = view.get("error")
-    return safe_text(error) if isinstance(error, str) else ""
+def last_step_error(view: JsonObject) -> str:
+    """Return the newest step's error where its line shows all of it; empty otherwise."""
+    steps = steps_of(view)
+    error = steps[-1].get("error") if steps else None
+    whole = isinstance(error, str) and len(error.strip().splitlines()) == 1
+    return safe_text(error).strip() if isinstance(error, str) and whole else ""
 
 
 def is_over(view: JsonObject) -> bool:

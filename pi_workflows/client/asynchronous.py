@@ -20,7 +20,13 @@ from typing import TYPE_CHECKING, Final, NoReturn, Self
 import trio
 
 from pi_workflows.client.channel import check_socket_path
-from pi_workflows.client.errors import ClientError, ConnectionLost, Unavailable, VersionsDiffer
+from pi_workflows.client.errors import (
+    ClientError,
+    ConnectionLost,
+    ServerStopped,
+    Unavailable,
+    VersionsDiffer,
+)
 from pi_workflows.client.messages import UNAVAILABLE, Event, Request, Response
 from pi_workflows.client.sans_io import CONNECT_MS, Connection, Reply, new_id, reply_of
 from pi_workflows.client.subscription import Subscription
@@ -67,7 +73,7 @@ class LiveClient:
 
     Args:
         connect: opens one stream to the server; called again after a loss. It may raise OSError
-            or `Unavailable`.
+            or `Unavailable`; after `ServerStopped` no further attempt is made.
         uniform: draws the delays; tests give their own.
 
     Attributes:
@@ -220,7 +226,7 @@ class LiveClient:
         while True:
             try:
                 await self._one_connection()
-            except VersionsDiffer as error:
+            except (ServerStopped, VersionsDiffer) as error:
                 return self._give_up(error, "connection_lost")
             except (
                 ClientError,

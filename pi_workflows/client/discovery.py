@@ -25,6 +25,15 @@ IDLE_EXIT_MS: Final = 600_000
 IDLE_EXIT_VARIABLE: Final = "PI_WORKFLOWS_IDLE_EXIT_MS"
 """Environment variable that replaces `IDLE_EXIT_MS`; 0 means never."""
 
+_PREFIX: Final = "pi-workflows: "
+"""Stands before the words of a server, which are repeated here behind the caller's own."""
+
+_NEVER_AGAIN: Final = {
+    ExitCode.INCOMPATIBLE_STATE: ErrorCode.STATE_INCOMPATIBLE,
+    ExitCode.USAGE: ErrorCode.USAGE,
+}
+"""Ends that another spawn would only repeat."""
+
 _OUTPUT_BYTES_MAX: Final = 1_048_576
 _DIAGNOSTIC_BYTES_MAX: Final = 4_096
 
@@ -77,7 +86,8 @@ class _Spawner:
         """Spawn a server if none of ours runs and one is due.
 
         Raises:
-            StartFailed: the last one found incompatible state, or the directory cannot be used.
+            StartFailed: the last one found incompatible state or an unusable setting, or the
+                directory cannot be used.
         """
         if self._child is not None:
             self.exit_code = self._child.poll()
@@ -85,7 +95,7 @@ class _Spawner:
                 return
             self._child = None
             self._exited_at = self._timing.monotonic()
-            if self.exit_code == ExitCode.INCOMPATIBLE_STATE:
+            if self.exit_code in _NEVER_AGAIN:
                 raise self.failure()
         if self._due():
             prepare_directories(self._paths)
@@ -96,11 +106,12 @@ class _Spawner:
     def failure(self) -> StartFailed:
         """Return the error that ends with what the last server said."""
         said = _output_since(self._paths, self._output_start)
-        if self.exit_code == ExitCode.INCOMPATIBLE_STATE:
+        if self.exit_code in _NEVER_AGAIN:
+            exit_code = ExitCode(self.exit_code)
             return StartFailed(
-                said or "the stored state is incompatible",
-                code=ErrorCode.STATE_INCOMPATIBLE,
-                exit_code=ExitCode.INCOMPATIBLE_STATE,
+                said or f"the workflow server ended at once (exit {exit_code})",
+                code=_NEVER_AGAIN[exit_code],
+                exit_code=exit_code,
             )
         text = f"the workflow server did not become ready within {self._timing.wait_ms} ms"
         if self.exit_code is not None:
@@ -147,7 +158,8 @@ def start_server(
         timing: None takes the values of C §1.
 
     Raises:
-        StartFailed: with the last server's words; exit code 5 when the state is incompatible.
+        StartFailed: with the last server's words; exit code 5 when the state is incompatible,
+            2 when a setting in the environment is unusable.
         VersionsDiffer: the server that answers is of another package version; no retry.
         Unavailable: the socket path is too long; nothing was spawned.
         ProtocolViolation: what answers is no workflow server.
@@ -170,8 +182,12 @@ def start_server(
 
 
 def launch_detached(paths: StatePaths) -> Spawned:
-    """Spawn `pi-workflows server run` in its own session, its output going to `host/logs/`."""
-    idle = os.environ.get(IDLE_EXIT_VARIABLE, str(IDLE_EXIT_MS))
+    """Spawn `pi-workflows server run` in its own session, its output going to `host/logs/`.
+
+    Raises:
+        StartFailed: code `USAGE`, the environment sets no usable time until the idle exit.
+    """
+    idle = _idle_exit()
     # -P: the folder the caller stands in is not code of the server.
     command = [
         sys.executable,
@@ -196,6 +212,17 @@ def launch_detached(paths: StatePaths) -> Spawned:
         )
     finally:
         os.close(output)
+
+
+def _idle_exit() -> str:
+    text = os.environ.get(IDLE_EXIT_VARIABLE, str(IDLE_EXIT_MS))
+    if not text.isascii() or not text.isdigit():
+        raise StartFailed(
+            f"{IDLE_EXIT_VARIABLE} must be a number of milliseconds, not {text!r}",
+            code=ErrorCode.USAGE,
+            exit_code=ExitCode.USAGE,
+        )
+    return text
 
 
 def prepare_directories(paths: StatePaths) -> None:
@@ -236,6 +263,7 @@ def _output_since(paths: StatePaths, start: int) -> str:
     try:
         with _output_path(paths).open("rb") as output:
             output.seek(max(start, _output_size(paths) - _DIAGNOSTIC_BYTES_MAX))
-            return output.read().decode(errors="replace").strip()
+            said = output.read().decode(errors="replace").strip()
+            return "\n".join(line.removeprefix(_PREFIX) for line in said.splitlines())
     except OSError:
         return ""

@@ -3,6 +3,7 @@
 ClientError
   Unavailable        nothing answered, or it stopped answering; trying again may help
     ConnectionLost   the connection ended before the reply
+    ServerStopped    it was stopped in order; nobody brings it back by trying
   VersionsDiffer     client and server come from different packages
   ProtocolViolation  the peer broke `pi-workflows.client.v1`
   Refused            the server's own answer: it said no
@@ -68,6 +69,10 @@ class Unavailable(ClientError):
 
 class ConnectionLost(Unavailable):
     """The connection ended before the reply: whether the request was carried out is unknown."""
+
+
+class ServerStopped(Unavailable):
+    """The server was stopped in order: no attempt to reconnect brings it back by itself."""
 
 
 class VersionsDiffer(ClientError):

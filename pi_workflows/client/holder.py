@@ -69,6 +69,11 @@ def left_by_a_crash(paths: StatePaths) -> bool:
     return descriptor is None
 
 
+def stopped_in_order(paths: StatePaths) -> bool:
+    """Say whether a server that was there a moment ago has taken socket and lock file away."""
+    return not paths.lock.exists() and not paths.socket.exists()
+
+
 def await_end(descriptor: int, wait_ms: int) -> bool:
     """Wait for the process of a pidfd to end; False when it still runs after `wait_ms`."""
     poll = select.poll()

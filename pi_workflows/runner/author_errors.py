@@ -9,6 +9,11 @@ from pi_workflows.runner.messages import ERROR_CHARS_MAX, bounded_text
 _OUR_PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
 _PLACE_CHARS: Final = 300
 
+_ASYNCIO_SAYS: Final = "no running event loop"
+_TRIO_HINT: Final = (
+    " (async nodes run under trio, not asyncio: use trio.sleep, trio.run_process, …)"
+)
+
 
 def describe(error: BaseException, source_directory: Path | None) -> str:
     """Return one bounded text for an exception that author code raised.
@@ -33,7 +38,8 @@ def _told(error: BaseException) -> str:
         text = "(its text cannot be shown)"
     if not text or text.startswith(f"{name} ["):
         return text or name
-    return f"{name}: {text}"
+    hint = _TRIO_HINT if type(error) is RuntimeError and text == _ASYNCIO_SAYS else ""
+    return f"{name}: {text}{hint}"
 
 
 def _place(error: BaseException, source_directory: Path | None) -> str:

@@ -4,7 +4,7 @@ User code owns the main thread (README 32). The main thread sends; the watching 
 keeps the deadlines and obeys control frames. It promises:
 
 - when the server is gone (end of stream) or the claim is lost, the process ends at once, its own
-  shell groups killed first, whatever user code is doing;
+  shell groups and the rest of its session killed first, whatever user code is doing;
 - a deadline cancels the code; code that has not returned after the grace is abandoned: the
   time-out is recorded from here and the process ends, so abandoned code never runs beside the
   next node;
@@ -37,6 +37,7 @@ from pi_workflows.runner.entry import (
     EXIT_DONE,
 )
 from pi_workflows.runner.messages import Call, CallResult, ExitReason, Reply, Send
+from pi_workflows.runner.own_session import kill_rest_of_session
 from pi_workflows.runner.shell_groups import ShellGroups
 from pi_workflows.runner.turn import Turn
 
@@ -89,6 +90,7 @@ class Channel:
         self._turn: Turn | None = None
         self._stop_at: float | None = None
         self._planned_wake = 0.0
+        self._forking = threading.local()
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_reader, False)
         os.set_blocking(self._wake_writer, False)
@@ -113,6 +115,11 @@ class Channel:
         # The C-level handler writes the signal's number even while user code keeps the main
         # thread in one long call.
         signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        os.register_at_fork(
+            before=self._hold_signals,
+            after_in_parent=self._release_signals,
+            after_in_child=self._let_go,
+        )
         threading.Thread(target=self._watch, name="runner-channel", daemon=True).start()
 
     def request(self, message: Send) -> Reply:
@@ -169,8 +176,9 @@ class Channel:
         self.end(EXIT_DONE)
 
     def end(self, code: int) -> NoReturn:
-        """End the process from any thread: shell groups killed, no user code run on the way."""
+        """End the process from any thread: no user code runs on the way, nothing of it stays."""
         self._groups.kill_all()
+        kill_rest_of_session()
         if threading.current_thread() is threading.main_thread():
             # The watching thread must not wait for a buffer that stuck code may hold.
             with suppress(OSError, ValueError):
@@ -210,6 +218,24 @@ class Channel:
     def _wake(self, what: bytes = _WAKE) -> None:
         with suppress(BlockingIOError):  # A full pipe wakes just as well.
             os.write(self._wake_writer, what)
+
+    def _hold_signals(self) -> None:
+        """Keep SIGTERM from a forked child until it has left the wake-up pipe."""
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        self._forking.held = signal.SIGTERM not in mask
+
+    def _release_signals(self) -> None:
+        if self._forking.held:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
+    def _let_go(self) -> None:
+        """Leave the pipe and the handler in a forked child: its SIGTERM is not the runner's."""
+        signal.set_wakeup_fd(-1)
+        if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.close(self._wake_reader)
+        os.close(self._wake_writer)
+        self._release_signals()
 
     def _on_sigterm(self, number: int, _frame: object) -> None:
         self._wake(bytes([number]))  # Also heard while trio has borrowed the wakeup descriptor.

@@ -2,6 +2,7 @@
 
 import argparse
 import io
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -18,8 +19,9 @@ EXIT_CHANNEL_LOST: Final = 4
 def take_connection(program: str, arguments: Sequence[str]) -> socket.socket:
     """Read `--fd N` and return that end of the socket pair, closed to children of this process.
 
-    What user code prints must not be lost when the process ends at once, so it leaves line by
-    line.
+    Programs do not inherit it, and a child that user code forks (`os.fork`, `multiprocessing`)
+    closes it at once: nobody else can write to it, and it ends when this process does. What user
+    code prints must not be lost when the process ends at once, so it leaves line by line.
     """
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--fd", type=int, required=True)
@@ -29,4 +31,5 @@ def take_connection(program: str, arguments: Sequence[str]) -> socket.socket:
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
     connection = socket.socket(fileno=descriptor)
     connection.set_inheritable(False)
+    os.register_at_fork(after_in_child=connection.close)
     return connection

@@ -1,14 +1,17 @@
 """Resolver child: `python -P -m pi_workflows.runner.resolver --fd N`.
 
-Answers one `pi-workflows.resolve-request.v1` with one frame: a workflow that may start, with its
-identity, snapshot, normalised input and title, or why it may not. It writes nothing anywhere.
+Answers one `pi-workflows.resolve-request.v1`: first that foreign code runs from now on, then, with
+one frame, a workflow that may start, with its identity, snapshot, normalised input and title, or
+why it may not. It writes nothing anywhere.
 """
 
+import contextlib
 import os
 import socket
 import sys
 import threading
 import traceback
+import unicodedata
 from collections.abc import Coroutine, Sequence
 from inspect import iscoroutine
 from pathlib import Path
@@ -27,13 +30,19 @@ from pi_workflows.protocol.frames import (
     encode_frame,
     parse_canonical,
 )
-from pi_workflows.protocol.version import RESOLVE_REQUEST
+from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST
 from pi_workflows.runner.author_errors import describe
 from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_DONE, take_connection
 from pi_workflows.runner.messages import bounded_text
 
 TITLE_TIMEOUT_S: Final = 30.0
 """Bound of the callback that makes a run's title."""
+
+TITLE_CHARS_MAX: Final = 200
+"""A title is a label in lists."""
+
+_NO_LABEL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Unicode categories that no title has: control characters, halves of pairs, line breaks."""
 
 _READ_BYTES: Final = 65_536
 
@@ -101,11 +110,11 @@ def _title(
     """Return the run's title; None when the workflow gives none.
 
     Raises:
-        _Refused: the callback failed, took too long, or gave something that is no text.
+        _Refused: the callback failed, took too long, or gave something that is no title.
     """
     callback = definition.title
     if callback is None or isinstance(callback, str):
-        return callback
+        return _checked(callback, f'workflow "{definition.name}": the title')
     given: list[object] = []
     failed: list[BaseException] = []
 
@@ -125,12 +134,27 @@ def _title(
         raise _Refused(ErrorCode.TITLE_FAILED, bounded_text(text)) from failed[0]
     if not given:
         raise _Refused(ErrorCode.TITLE_TIMEOUT, f"{where} took longer than {timeout_s:g} s.")
-    title = given[0]
-    if title is None or isinstance(title, str):
-        return title
-    raise _Refused(
-        ErrorCode.TITLE_FAILED, f"{where} gives text or None, not {type(title).__name__}."
-    )
+    return _checked(given[0], where)
+
+
+def _checked(title: object, where: str) -> str | None:
+    """Return the title if it can be a label.
+
+    Raises:
+        _Refused: it is too long, or no line of text.
+    """
+    if title is None:
+        return None
+    if not isinstance(title, str):
+        text = f"{where} gives text or None, not {type(title).__name__}."
+        raise _Refused(ErrorCode.TITLE_FAILED, text)
+    if len(title) > TITLE_CHARS_MAX:
+        text = f"{where} has {len(title)} characters; at most {TITLE_CHARS_MAX} are allowed."
+        raise _Refused(ErrorCode.TITLE_FAILED, text)
+    if any(unicodedata.category(character) in _NO_LABEL for character in title):
+        text = f"{where} has a line break or another control character."
+        raise _Refused(ErrorCode.TITLE_FAILED, text)
+    return title
 
 
 def _finish(coroutine: Coroutine[Any, Any, object]) -> object:
@@ -170,8 +194,10 @@ def _end_with(connection: socket.socket) -> None:
     """End the process when the server closes its end: nobody waits for the answer then."""
 
     def watch() -> None:
-        while connection.recv(_READ_BYTES):
-            pass
+        # A server that has left something unread resets the connection instead of ending it.
+        with contextlib.suppress(OSError):
+            while connection.recv(_READ_BYTES):
+                pass
         os._exit(EXIT_CHANNEL_LOST)
 
     threading.Thread(target=watch, name="resolver-channel", daemon=True).start()
@@ -183,6 +209,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
     try:
         request = _receive(connection)
         _end_with(connection)
+        connection.sendall(encode_frame({"outcome": RESOLVE_LOADING}))
         answer = resolve(request)
         try:
             frame = encode_frame(answer)

@@ -149,8 +149,17 @@ def test_a_rejected_input_names_every_field_and_no_value() -> None:
     assert error.code == "INPUT_REJECTED"
     assert [path for path, _ in error.fields] == ["text", "count", "tags[1]", "zzz"]
     assert error.message.startswith('workflow "echo": input rejected.\n  text: Field required')
+
     for payload in ("-77", "12345", "secret"):
         assert payload not in str(error)
+
+
+def test_no_input_for_a_model_that_needs_fields_is_called_that() -> None:
+    with pytest.raises(InputRejected) as caught:
+        echo(EchoIn).accept_input(None)
+    assert caught.value.message.startswith(
+        'workflow "echo": no input was given, and it needs one.\n  text: Field required'
+    )
 
 
 def test_an_input_of_another_kind_is_rejected_as_a_whole() -> None:

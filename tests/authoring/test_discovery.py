@@ -82,11 +82,32 @@ def test_an_unknown_name_lists_the_known_ones_nearest_first(places: Places) -> N
         places.find("triaje")
     error = caught.value
     assert error.message == (
-        'there is no workflow named "triaje". Did you mean "triage"? '
-        "Known workflows: report, triage."
+        f'there is no workflow named "triaje" in {places.local} or {places.user}.'
+        ' Did you mean "triage"? Known workflows: report, triage.'
     )
     assert error.names == ("report", "triage")
     assert error.nearest == ("triage",)
+
+
+def test_a_file_of_the_name_beside_the_named_ones_is_pointed_at(places: Places) -> None:
+    touch(places.project, "greet.workflow.py")
+    file = places.project / "greet.workflow.py"
+    with pytest.raises(SourceUnknown) as caught:
+        places.find("greet")
+    assert f" There is {file}: give that path. " in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["flows", "."])
+def test_a_name_that_is_a_folder_is_called_one(places: Places, name: str) -> None:
+    (places.project / "flows").mkdir()
+    with pytest.raises(SourceUnknown, match="is a folder; name a workflow file in it"):
+        places.find(name)
+
+
+@pytest.mark.parametrize("name", ["n" * 5_000, "\0"])
+def test_a_name_that_no_file_can_have_is_unknown(places: Places, name: str) -> None:
+    with pytest.raises(SourceUnknown, match="there is no workflow named"):
+        places.find(name)
 
 
 def test_an_unknown_name_among_none_says_so(places: Places) -> None:

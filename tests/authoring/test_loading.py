@@ -206,6 +206,7 @@ def test_what_is_no_regular_python_file_is_no_workflow(tmp_path: Path) -> None:
         with pytest.raises(LoadError) as caught:
             source_identity(path)
         assert caught.value.code == "SOURCE_NOT_A_WORKFLOW"
+        assert ("is a folder" in caught.value.message) == (path == folder)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

@@ -15,6 +15,12 @@ def test_every_public_name_is_offered_by_the_package() -> None:
     assert set(authoring.__all__) <= set(dir(pi_workflows))
 
 
+def test_a_star_import_brings_every_public_name() -> None:
+    offered: dict[str, object] = {}
+    exec("from pi_workflows import *", offered)  # noqa: S102 - only a module can say it otherwise
+    assert set(authoring.__all__) == offered.keys() - {"__builtins__"}
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nope'"):
         _ = pi_workflows.nope

@@ -49,8 +49,10 @@ def invoke(paths: StatePaths) -> Invoke:
     """Return what runs the command in this process, standard error being no terminal."""
     del paths
 
-    def run(*arguments: str, stdin: str | None = None) -> Result:
-        return CliRunner().invoke(root, arguments, input=stdin)
+    def run(
+        *arguments: str, stdin: str | None = None, environment: Mapping[str, str] | None = None
+    ) -> Result:
+        return CliRunner().invoke(root, arguments, input=stdin, env=environment)
 
     return run
 

@@ -13,8 +13,10 @@ from typing_extensions import override
 from pi_workflows.cli import following
 from pi_workflows.cli.progress import Silent
 from pi_workflows.client.channel import Channel, open_channel
+from pi_workflows.client.errors import ServerStopped
 from pi_workflows.client.scripted import Answer, ScriptedServer
 from pi_workflows.protocol.canonical import canonical_bytes
+from pi_workflows.protocol.errors import ExitCode
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject
@@ -62,5 +64,27 @@ def test_a_crashed_server_is_started_again_and_the_run_followed_on(
         monkeypatch.setattr(following, "start_server", start_second)
         progress = Lost(first)
         ending = following.follow(paths, "r1", progress)
-    assert ending == following.Ending(detached=False, status="completed", remark="")
+    assert (ending.detached, ending.status, ending.remark) == (False, "completed", "")
     assert progress.losses >= 1
+
+
+def test_a_server_that_was_stopped_in_order_is_not_waited_for(
+    paths: StatePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lock file is left: nobody crashed, and nobody but a person starts the next one."""
+
+    def refuse(_: StatePaths) -> Channel:
+        raise AssertionError("a stopped server stays stopped")
+
+    monkeypatch.setattr(following, "start_server", refuse)
+    with ExitStack() as first:
+        first.enter_context(ScriptedServer(paths.socket, lambda _: watching("running")))
+        progress = Lost(first)
+        with pytest.raises(ServerStopped) as stopped:
+            following.follow(paths, "r1", progress)
+    assert stopped.value.message == (
+        "the server was stopped; r1 is parked and goes on when a server runs again:"
+        " pi-workflows watch r1"
+    )
+    assert stopped.value.exit_code == ExitCode.UNAVAILABLE
+    assert progress.losses == 2

@@ -3,6 +3,7 @@
 import pytest
 
 from pi_workflows.cli import output, render
+from pi_workflows.protocol.canonical import JsonObject
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,49 @@ def test_every_control_character_but_newline_and_tab_is_removed() -> None:
 
 def test_json_escapes_what_a_terminal_would_obey() -> None:
     assert output.json_text("\x1b\x9b\u202e\ud800ä") == '"\\u001b\\u009b\\u202e\\ud800ä"'
+
+
+def test_a_run_shows_name_and_title_visits_and_where_a_failed_commands_output_is() -> None:
+    at = "2026-01-02T03:04:05.006Z"
+    step: JsonObject = {"nodeId": "append", "outcome": "ok", "startedAt": at, "finishedAt": at}
+    receipt: JsonObject = {"actionType": "shell", "stderrTail": "no space left"}
+    failed: JsonObject = {**step, "visit": 2, "outcome": "failed", "action": receipt}
+    shown = render.run_state(
+        {
+            "runId": "run-1",
+            "workflowName": "lines",
+            "runTitle": "write 2 lines",
+            "status": "failed",
+            "steps": [{**step, "visit": 1}, failed],
+        }
+    )
+    assert "workflow  lines: write 2 lines\n" in shown
+    assert "✓ append  0 ms\n✗ append #2  0 ms\n" in shown
+    assert shown.endswith("pi-workflows show run-1 --json")
+    assert "no space left" not in shown
+
+
+@pytest.mark.parametrize(
+    ("end", "text"),
+    [
+        ({"status": "crashed", "exitCode": 134}, "crashed (exit code 134), "),
+        ({"status": "crashed", "signal": "9"}, "crashed (SIGKILL), "),
+        ({"status": "crashed", "signal": "999"}, "crashed (signal 999), "),
+        ({"status": "timedOut"}, "was not ready in time, "),
+        ({"status": "claimLost"}, "lost its claim, "),
+    ],
+)
+def test_a_run_whose_runner_died_shows_how_and_what_it_printed_last(
+    end: JsonObject, text: str
+) -> None:
+    ended: JsonObject = {
+        **end,
+        "endedAt": "2026-01-02T03:04:05.006Z",
+        "outputTail": "Fatal\x1b[2J error\nTraceback\n",
+    }
+    shown = render.run_state({"runId": "run-1", "status": "queued", "lastRunner": ended})
+    assert f"its last runner {text}20" in shown
+    assert shown.endswith("the end of what it printed:\n  Fatal[2J error\n  Traceback")
 
 
 def test_a_run_shows_what_may_or_may_not_have_happened_and_what_to_do() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
+from pi_workflows.cli.live import page
 from pi_workflows.client.scripted import Answer
 
 if TYPE_CHECKING:
@@ -201,6 +204,96 @@ def test_a_run_that_did_not_complete_is_exit_1_with_its_error(
     assert result.stdout == ""
     assert result.stderr.endswith(f"r1 {status}: look failed: Boom\n")
     assert "\x1b" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        ("Boom: no", "✗ look  0 ms  Boom: no\nr1 failed; look with: pi-workflows show r1\n"),
+        ("Boom: no\nyes", "✗ look  0 ms  Boom: no\nr1 failed: Boom: no\nyes\n"),
+    ],
+    ids=["one line", "more"],
+)
+def test_an_error_that_its_step_line_shows_in_full_is_not_said_again(
+    serve: Serve, invoke: Invoke, error: str, ending: str
+) -> None:
+    ended = view(0, "failed", {**step(0, "look", "failed"), "error": error}, error=error)
+    with serve(following(ended, state={"error": error})):
+        result = invoke("run", "echo")
+    assert result.stderr == f"run r1\n{ending}"
+
+
+def test_the_live_page_leaves_the_runs_error_to_the_end(serve: Serve, start: Start) -> None:
+    terminal, its_stderr = os.openpty()
+    error = "Boom: line one\nline two"
+    ended = view(0, "failed", {**step(0, "look", "failed"), "error": error}, error=error)
+    with serve(following(ended, state={"error": error})):
+        process = start("run", "echo", stderr=its_stderr)
+        os.close(its_stderr)
+        process.communicate(timeout=20)
+        drawn = _drain(terminal)
+    os.close(terminal)
+    assert drawn.count("line two") == 1
+    assert "r1 failed: Boom: line one" in drawn
+
+
+def test_a_view_of_a_server_that_is_gone_is_called_the_last_one() -> None:
+    text = drawn_page(view(0, "running"), lost=True)
+    assert "last seen running" in text
+    assert "the server does not answer" in text
+    assert "last seen" not in drawn_page(view(0, "running"), lost=False)
+
+
+def test_the_live_page_names_later_visits_and_a_parked_run() -> None:
+    display: JsonObject = {"status": "queued", "reason": "it changed"}
+    again = {**step(0, "append"), "visit": 3}
+    text = drawn_page(view(0, "queued", again, display=display), lost=False)
+    assert "append #3" in text
+    assert "parked" in text
+
+
+def drawn_page(shown: JsonObject, *, lost: bool) -> str:
+    console = Console(width=100, record=True, file=io.StringIO())
+    console.print(page(shown, 10, lost=lost))
+    return console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--input", "Ada"], """a text needs its own quotes: --input '"Ada"'"""),
+        (["--input", "@nofile.json"], "cannot read the input file nofile.json: No such file"),
+        (["--input", "@."], "cannot read the input file .: Is a directory"),
+        (["--input", '{"a": [1, {"b": 9007199254740993}]}'], "the integer at $.a[1].b is beyond"),
+        (["--input", "-9007199254740993"], "--input: the integer at $ is beyond 2^53-1"),
+    ],
+    ids=["bare text", "no file", "folder", "deep integer", "integer"],
+)
+def test_a_bad_input_says_what_and_where_and_what_to_do(
+    invoke: Invoke, arguments: list[str], says: str
+) -> None:
+    result = invoke("run", "echo", *arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+@pytest.mark.parametrize("text", ["{a: 1}", "[1", '"open', "12x"])
+def test_an_input_that_was_meant_as_json_gets_no_hint_about_texts(
+    invoke: Invoke, text: str
+) -> None:
+    assert "its own quotes" not in invoke("run", "echo", "--input", text).stderr
+
+
+@pytest.mark.parametrize("file", ["flows/", "./flows", "flows.py"])
+def test_a_folder_given_as_a_file_is_called_one(
+    paths: StatePaths, invoke: Invoke, file: str
+) -> None:
+    (paths.home / file).mkdir()
+    result = invoke("run", file, "--json")
+    assert result.exit_code == 2
+    error = json.loads(result.stdout)["error"]
+    assert error["code"] == "SOURCE_NOT_A_WORKFLOW"
+    assert error["message"] == f"{file} is a folder; name a workflow file in it"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,13 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pi_workflows.cli import server_commands
+from pi_workflows.cli.status_pages import size
 from pi_workflows.client.scripted import Answer, ScriptedServer
 from pi_workflows.protocol.canonical import JsonObject, canonical_bytes
 from pi_workflows.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.paths import StatePaths
-    from tests.cli.conftest import Invoke, Serve
+    from tests.cli.conftest import Invoke, Serve, Start
 
 STATUS = Answer(receipt={"state": "ready", "pid": 7, "epoch": 3, "serverId": "s"})
 
@@ -40,7 +44,7 @@ def test_server_status_json_has_pid_and_epoch(serve: Serve, invoke: Invoke) -> N
         machine = invoke("server", "status", "--json")
         people = invoke("server", "status")
     assert json.loads(machine.stdout) == STATUS.receipt
-    assert "epoch     3" in people.stdout
+    assert people.stdout == "server\n  state  ready\n  PID    7\n  epoch  3\n  id     s\n"
 
 
 def test_server_status_without_a_server_is_exit_3_and_starts_none(
@@ -92,6 +96,18 @@ def test_server_stop_ends_the_exact_process_of_another_version(
     assert json.loads(result.stdout) == {"stopping": True, "stopped": True}
 
 
+def test_server_stop_ends_the_exact_process_that_holds_the_lock_and_says_no_hello(
+    paths: StatePaths, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is given time to end by itself first: 10 s in the product."""
+    monkeypatch.setattr(server_commands, "LOST_MS", 1)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        write_lock(paths, process)
+        result = invoke("server", "stop", "--json")
+        assert process.wait(20) == -15
+    assert json.loads(result.stdout) == {"stopping": True, "stopped": True}
+
+
 def test_server_stop_spares_a_process_that_only_has_the_holders_pid(
     paths: StatePaths, invoke: Invoke
 ) -> None:
@@ -123,10 +139,85 @@ def test_state_verify_names_each_violation(serve: Serve, invoke: Invoke) -> None
 
 
 def test_state_status_prints_counts(serve: Serve, invoke: Invoke) -> None:
-    facts = Answer(receipt={"databaseBytes": 4096, "counts": {"runs": 2}})
+    counts: JsonObject = {"runs": {"completed": 2, "failed": 1}, "queue": {}}
+    facts = Answer(
+        receipt={"databaseBytes": 4096, "counts": counts, "unsettledEffects": 1, "newFact": [1]}
+    )
     with serve({"state.status": facts}):
         assert json.loads(invoke("state", "status", "--json").stdout) == facts.receipt
-        assert 'counts         {"runs": 2}' in invoke("state", "status").stdout
+        people = invoke("state", "status").stdout
+    assert people.splitlines() == [
+        "database",
+        "  size               4.0 KiB",
+        "",
+        "stored",
+        "  runs               2 completed, 1 failed",
+        "  queue              none",
+        "",
+        "unsettled",
+        "  unsettled effects  1",
+        "",
+        "other",
+        "  newFact            [1]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 bytes"),
+        (1_023, "1023 bytes"),
+        (1_536, "1.5 KiB"),
+        (5 * 1024**2, "5.0 MiB"),
+        (2**60, "1048576.0 TiB"),
+    ],
+)
+def test_sizes_read_as_people_say_them(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+def test_server_run_that_is_refused_prints_code_and_text_as_json(invoke: Invoke) -> None:
+    environment = {"PI_WORKFLOWS_MAX_RUNNERS": "abc"}
+    machine = invoke("server", "run", "--json", environment=environment)
+    people = invoke("server", "run", environment=environment)
+    assert (machine.exit_code, people.exit_code) == (2, 2)
+    text = "PI_WORKFLOWS_MAX_RUNNERS must be a positive integer, not 'abc'"
+    assert json.loads(machine.stdout) == {"error": {"code": "USAGE", "message": text}}
+    assert people.stdout == ""
+    assert people.stderr == machine.stderr == f"pi-workflows: {text}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("PI_WORKFLOWS_MAX_RUNNERS", "0", "must be a positive integer, not '0'"),
+        ("PI_WORKFLOWS_IDLE_EXIT_MS", "soon", "must be a number of milliseconds, not 'soon'"),
+    ],
+)
+def test_an_unusable_setting_is_one_message_at_once_and_no_server_is_tried_again(
+    paths: StatePaths, invoke: Invoke, name: str, value: str, text: str
+) -> None:
+    result = invoke("run", "echo", "--json", environment={name: value})
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"] == {"code": "USAGE", "message": f"{name} {text}"}
+    assert result.stderr == f"pi-workflows: {name} {text}\n"
+    assert (paths.logs / "server.output").read_text().count(name) <= 1
+
+
+def test_server_run_on_a_terminal_says_when_it_serves_and_when_it_stops(
+    paths: StatePaths, start: Start
+) -> None:
+    shutil.rmtree(paths.state_dir)  # The server makes its own, which nobody else may enter.
+    terminal, its_stderr = os.openpty()
+    process = start("server", "run", stderr=its_stderr)
+    os.close(its_stderr)
+    said = os.read(terminal, 4_096).decode()
+    assert said == f"serving PID {process.pid}, socket {paths.socket}; Ctrl-C stops it\r\n"
+    process.send_signal(signal.SIGINT)
+    assert os.read(terminal, 4_096).decode().startswith("stopping; its runs are parked")
+    out, _ = process.communicate(timeout=20)
+    os.close(terminal)
+    assert (process.returncode, out) == (0, "")
 
 
 def test_a_home_that_is_no_folder_is_one_clear_message(

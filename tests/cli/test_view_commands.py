@@ -69,6 +69,21 @@ def test_list_shows_an_aligned_table(serve: Serve, invoke: Invoke) -> None:
     assert row.split()[-4:] == ["2.0", "s", "3", "echo"]
 
 
+def test_list_shows_a_run_that_needs_somebody_as_parked_and_titles_behind_names(
+    serve: Serve, invoke: Invoke
+) -> None:
+    display: JsonObject = {"status": "queued", "reason": "it changed", "controls": []}
+    parked: JsonObject = {**LISTED, "status": "queued", "display": display, "title": "3 lines"}
+    held: JsonObject = {**LISTED, "display": {"status": "queued", "controls": []}}
+    page = Answer(receipt={"items": [parked, held], "nextCursor": None})
+    with serve({"run.list": page}):
+        people = invoke("list").stdout.splitlines()
+        machine = invoke("list", "--json").stdout.splitlines()
+    assert [line.split()[1] for line in people] == ["STATUS", "parked", "queued"]
+    assert people[1].endswith("  echo: 3 lines")
+    assert json.loads(machine[0]) == parked
+
+
 def test_show_json_prints_the_run_state_document(serve: Serve, invoke: Invoke) -> None:
     with serve({"run.status": Answer(receipt={"state": STATE})}) as server:
         result = invoke("show", "r1", "--json")
@@ -115,8 +130,10 @@ def test_a_won_cancel_says_what_was_cut_off_and_what_is_ambiguous(
         people = invoke("cancel", "r1", "--reason", "wrong")
         machine = invoke("cancel", "r1", "--json")
     assert (people.exit_code, machine.exit_code) == (0, 0)
-    assert people.stdout == "r1 is cancelled in send\n"
-    assert "ambiguous: mail send" in people.stderr
+    assert people.stdout == 'r1 is cancelled; node "send" was cut off\n'
+    assert people.stderr == (
+        'effect "mail" of node "send" is ambiguous: nobody knows whether it happened; look there\n'
+    )
     assert json.loads(machine.stdout) == verdict
     assert server.requests[0]["payload"] == {"reason": "wrong"}
 

@@ -12,7 +12,7 @@ from pi_workflows.client.asynchronous import (
     reconnect_delay_ms,
     unix_connector,
 )
-from pi_workflows.client.errors import Refused, Unavailable, VersionsDiffer
+from pi_workflows.client.errors import Refused, ServerStopped, Unavailable, VersionsDiffer
 from pi_workflows.client.messages import Event
 from pi_workflows.client.scripted import Answer, ScriptedServer
 from pi_workflows.client.subscription import EVENTS_BUFFERED, Subscription
@@ -257,6 +257,25 @@ async def test_another_version_is_not_retried(autojump_clock: trio.testing.MockC
             with pytest.raises(VersionsDiffer):
                 await client.call("run.list")
     assert len(network.tried_at) == 1
+
+
+async def test_a_server_that_was_stopped_in_order_is_not_tried_again(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    del autojump_clock
+    tried = 0
+
+    async def stopped() -> trio.abc.Stream:
+        nonlocal tried
+        tried += 1
+        await trio.lowlevel.checkpoint()
+        raise ServerStopped("it was stopped")
+
+    with trio.fail_after(60):
+        async with LiveClient(stopped, least) as client:
+            with pytest.raises(ServerStopped):
+                await client.call("run.list")
+    assert tried == 1
 
 
 async def test_a_hello_that_does_not_come_costs_two_seconds_and_an_attempt(

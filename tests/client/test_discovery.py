@@ -85,6 +85,18 @@ def test_incompatible_state_ends_the_start_at_once_with_the_servers_text(
     assert launches.now < 1
 
 
+def test_an_unusable_setting_ends_the_start_at_once_with_the_servers_text(
+    paths: StatePaths,
+) -> None:
+    launches = Launches([2], words="pi-workflows: X must be positive")
+    with pytest.raises(StartFailed) as caught:
+        start_server(paths, launch=launches, timing=launches.timing)
+    assert caught.value.message == "X must be positive 1"
+    assert caught.value.exit_code is ExitCode.USAGE
+    assert caught.value.code == ErrorCode.USAGE
+    assert (len(launches.at), launches.now < 1) == (1, True)
+
+
 def test_a_server_that_lost_against_another_is_not_spawned_again(paths: StatePaths) -> None:
     launches = Launches([4], words="already running, PID 7")
     with pytest.raises(StartFailed) as caught:

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pi_workflows.client.holder import end_holder, left_by_a_crash, read_holder
+from pi_workflows.client.holder import (
+    end_holder,
+    left_by_a_crash,
+    read_holder,
+    stopped_in_order,
+)
 from pi_workflows.protocol.canonical import canonical_bytes
 from pi_workflows.protocol.paths import StatePaths
 
@@ -30,6 +35,17 @@ def test_no_lock_file_or_an_unreadable_one_names_nobody(paths: StatePaths) -> No
         paths.lock.write_text(text)
         assert read_holder(paths) is None
         assert not left_by_a_crash(paths)
+
+
+def test_a_server_has_stopped_in_order_when_socket_and_lock_file_are_gone(
+    paths: StatePaths,
+) -> None:
+    assert stopped_in_order(paths)
+    paths.socket.touch()
+    assert not stopped_in_order(paths)
+    paths.socket.unlink()
+    paths.lock.touch()
+    assert not stopped_in_order(paths)
 
 
 def test_a_living_holder_was_not_left_by_a_crash(paths: StatePaths) -> None:

@@ -1,9 +1,12 @@
 """How exceptions of author code are told."""
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+import trio
 from typing_extensions import override
 
 from pi_workflows.runner.author_errors import describe
@@ -45,3 +48,22 @@ def test_a_text_is_bounded_in_utf16_units_and_holds_no_surrogates() -> None:
     assert text == "😀" * 6 + " … (cut)"
     assert len(text.encode("utf-16-le")) // 2 == 20
     assert bounded_text("a\ud800") == "a?"
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda: asyncio.sleep(1), lambda: asyncio.to_thread(print)], ids=["sleep", "thread"]
+)
+def test_asyncio_in_an_async_node_is_told_with_what_to_use_instead(
+    wrong: Callable[[], Awaitable[None]],
+) -> None:
+    async def node() -> None:
+        await wrong()
+
+    with pytest.raises(RuntimeError) as raised:
+        trio.run(node)
+    told = describe(raised.value, HERE)
+    assert told.startswith(
+        "RuntimeError: no running event loop (async nodes run under trio, not asyncio: "
+        "use trio.sleep, trio.run_process, …) (test_author_errors.py:"
+    )
+    assert describe(RuntimeError("no running engine"), HERE) == "RuntimeError: no running engine"

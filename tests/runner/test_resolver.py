@@ -94,6 +94,22 @@ def test_a_title_that_fails_is_refused(title: str, project: Path) -> None:
     assert ask(project, {"count": 1})["code"] == "TITLE_FAILED"
 
 
+@pytest.mark.parametrize("title", ["'x' * 201", "lambda i: 'x' * 201"])
+def test_a_title_of_more_than_200_characters_is_refused(title: str, project: Path) -> None:
+    write(project, title=title)
+    answer = ask(project, {"count": 1})
+    assert answer["code"] == "TITLE_FAILED"
+    assert "201 characters; at most 200" in str(answer["message"])
+    write(project, title=title.replace("201", "200"))
+    assert ask(project, {"count": 1})["outcome"] == "resolved"
+
+
+@pytest.mark.parametrize("text", ["a\n", "a\tb", "\x1b[31m", "a\u2028b", "\ud800"])
+def test_a_title_that_is_no_line_of_text_is_refused(text: str, project: Path) -> None:
+    write(project, title=f"lambda i: {text!a}")
+    assert ask(project, {"count": 1})["code"] == "TITLE_FAILED"
+
+
 def test_a_refused_input_names_its_fields(project: Path) -> None:
     write(project)
     answer = ask(project, {"count": "many"})
@@ -132,14 +148,13 @@ class Resolver:
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
 
-    def answer(self) -> JsonObject:
+    def answers(self) -> list[JsonObject]:
+        """All it says until it has ended."""
         decoder = FrameDecoder()
-        while True:
-            data = self.connection.recv(65_536)
-            assert data
-            lines = decoder.feed(data)
-            if lines:
-                return parse_canonical(lines[0])
+        said: list[JsonObject] = []
+        while data := self.connection.recv(65_536):
+            said.extend(map(parse_canonical, decoder.feed(data)))
+        return said
 
     def close(self) -> None:
         self.connection.close()
@@ -155,13 +170,24 @@ def resolver(project: Path) -> Iterator[Resolver]:
     started.close()
 
 
-def test_the_process_answers_one_frame_and_ends(resolver: Resolver, project: Path) -> None:
+def test_the_process_says_that_it_loads_answers_and_ends(
+    resolver: Resolver, project: Path
+) -> None:
     write(
         project, body="print('{}')\nthreading.Thread(target=threading.Event().wait).start()" + BODY
     )
     resolver.connection.sendall(encode_frame(request(project, "count.workflow.py", {"count": 1})))
-    assert resolver.answer()["outcome"] == "resolved"
+    assert [answer["outcome"] for answer in resolver.answers()] == ["loading", "resolved"]
     assert resolver.process.wait(BOUND_S) == 0
+
+
+def test_a_file_that_ends_the_interpreter_does_so_after_loading_was_announced(
+    resolver: Resolver, project: Path
+) -> None:
+    write(project, body="import os\nos._exit(3)\n")
+    resolver.connection.sendall(encode_frame(request(project, "count.workflow.py", {"count": 1})))
+    assert resolver.answers() == [{"outcome": "loading"}]
+    assert resolver.process.wait(BOUND_S) == 3
 
 
 def test_the_process_ends_with_its_stream_even_inside_an_import(

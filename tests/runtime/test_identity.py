@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 
 import pytest
@@ -84,6 +85,28 @@ def test_a_zombie_keeps_its_identity_and_counts_as_gone(
     assert not signal_exactly(identity, signal.SIGKILL)
     sleeper.wait()
     assert is_alive(identity) is Liveness.GONE
+
+
+def test_a_process_whose_main_thread_has_ended_lives_on_in_its_others() -> None:
+    code = """
+        import ctypes, os, sys, threading
+        def go_on():
+            while not open("/proc/self/stat").read().rpartition(")")[2].startswith(" Z"):
+                pass
+            os.write(1, b"!")
+            threading.Event().wait()
+        threading.Thread(target=go_on).start()
+        ctypes.CDLL(None).pthread_exit(None)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"!"
+        identity = _identity(process.pid)
+        assert is_alive(identity) is Liveness.ALIVE
+        assert signal_exactly(identity, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
 
 
 def test_a_reused_id_is_neither_alive_nor_signalled(sleeper: "subprocess.Popen[bytes]") -> None:

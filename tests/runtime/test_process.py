@@ -12,8 +12,9 @@ import pytest
 import trio
 import trio.testing
 
-from runtime.errors import SpawnFailed
-from runtime.identity import Liveness, identity_of, is_alive
+from runtime import process, process_table
+from runtime.errors import ProcessesSurvived, SpawnFailed
+from runtime.identity import Liveness, ProcessIdentity, identity_of, is_alive, signal_exactly
 from runtime.process import (
     Child,
     ChildSpec,
@@ -22,6 +23,7 @@ from runtime.process import (
     Spawner,
     child_environment,
 )
+from runtime.process_state import ProcessState
 
 MARKER = "child-5f0c"
 
@@ -199,24 +201,77 @@ async def test_shells_in_groups_of_their_own_do_not_outlive_a_dead_child() -> No
         shell = identity_of(int(await child.stream.receive_some(20)))
         assert shell is not None
         assert await child.wait() == ExitStatus(None, signal.SIGKILL)
-        assert is_alive(shell) is Liveness.ALIVE
-        await child.stop()
         assert is_alive(shell) is Liveness.GONE
 
 
-async def test_process_of_the_session_without_the_marker_is_a_stranger() -> None:
+@pytest.mark.parametrize("end", ["sys.exit(5)", "os.kill(os.getpid(), 9)", "signal.pause()"])
+async def test_processes_that_cleared_their_environment_do_not_outlive_the_child(end: str) -> None:
+    """They start one another anew all the time, so that no single look finds all of them."""
+    code = f"""
+        import os, signal, subprocess, sys
+        script = 'trap "" TERM; while :; do env -i sleep 300 & sleep 0.01; done'
+        shell = subprocess.Popen(["/bin/sh", "-c", script], process_group=0, env={{}})
+        os.write(int(sys.argv[1]), f"{{shell.pid}}".encode())
+        {end}
+    """
+    async with _started(_python(code)) as child:
+        shell = identity_of(int(await child.stream.receive_some(20)))
+        assert shell is not None
+        if "pause" in end:
+            await child.stop()
+        await child.wait()
+        assert is_alive(shell) is Liveness.GONE
+        assert process_table.session_members(child.pid) == []
+        assert await child.stop() == await child.wait()
+
+
+async def test_process_that_has_left_the_session_is_a_stranger() -> None:
     code = """
         import os, subprocess, sys
-        stranger = subprocess.Popen(["sleep", "300"], process_group=0, env={})
+        stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
         os.write(int(sys.argv[1]), f"{stranger.pid}".encode())
     """
     async with _started(_python(code)) as child:
         stranger = identity_of(int(await child.stream.receive_some(20)))
         assert stranger is not None
-        await child.wait()
         await child.stop()
         assert is_alive(stranger) is Liveness.ALIVE
-        os.kill(stranger.pid, signal.SIGKILL)
+        assert signal_exactly(stranger, signal.SIGKILL)
+
+
+async def test_child_is_reaped_only_when_nothing_of_its_session_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its zombie is what proves that the others are its own."""
+    leaders: list[ProcessIdentity | None] = []
+
+    def seen(session_id: int) -> list[ProcessState]:
+        leaders.append(identity_of(session_id))
+        return session_members(session_id)
+
+    session_members = process_table.session_members
+    monkeypatch.setattr(process_table, "session_members", seen)
+    async with _started(_shell("env -i sleep 300 & kill -9 $$")) as child:
+        await child.wait()
+        assert identity_of(child.pid) is None
+        assert leaders == [child.identity] * 2
+
+
+async def test_what_cannot_be_killed_is_told_by_every_stop_and_the_child_is_reaped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def survive(leader: ProcessIdentity, marker: str) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ProcessesSurvived(f"of {leader.pid}, {marker}")
+
+    monkeypatch.setattr(process, "end_session", survive)
+    with trio.fail_after(10):
+        child = await ExecSpawner().spawn(_shell("exit 7"))
+        assert await child.wait() == ExitStatus(7, None)
+        assert identity_of(child.pid) is None
+        for _ in range(2):
+            with pytest.raises(ProcessesSurvived, match=f"of {child.pid}, {MARKER}"):
+                await child.stop()
 
 
 async def test_cancelled_stop_still_ends_the_child() -> None:

@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from runtime.errors import ForeignFile
-from runtime.identity import Liveness, ProcessIdentity, identity_of, is_alive
+from runtime.errors import ForeignFile, ProcessesSurvived
+from runtime.identity import (
+    Liveness,
+    ProcessIdentity,
+    identity_of,
+    is_alive,
+    signal_exactly,
+)
 from runtime.processes import SystemProcessTable
 from runtime.registry import ProcessRegistry, RegisteredChild, read_registry
 from runtime.session_end import MARKER_VARIABLE
@@ -102,6 +108,88 @@ async def test_what_a_dead_child_left_in_its_session_is_killed(path: Path) -> No
             found = await _registry(path).end_registered()
         assert found.ended == ()
         assert is_alive(shell) is Liveness.GONE
+
+
+@pytest.mark.parametrize("state", ["alive", "zombie"])
+async def test_while_the_child_is_unreaped_even_an_unmarked_process_of_its_session_is_killed(
+    path: Path, state: str
+) -> None:
+    """Case: C9."""
+    with _leader() as leader:
+        shell = _identity(int(_line(leader)))
+        child = RegisteredChild(_identity(leader.pid), MARKER)
+        _registry(path).add(child.identity, MARKER)
+        if state == "zombie":
+            leader.kill()
+            _await_change(leader, os.WEXITED)
+        with trio.fail_after(5):
+            found = await _registry(path).end_registered()
+        assert found.ended == ((child,) if state == "alive" else ())
+        assert is_alive(shell) is Liveness.GONE
+        assert leader.wait() == -signal.SIGKILL
+
+
+async def test_unmarked_process_of_a_reaped_child_is_left_alone(path: Path) -> None:
+    """Nothing proves that it is not of a later session with the same number."""
+    with _leader() as leader:
+        shell = _identity(int(_line(leader)))
+        _registry(path).add(_identity(leader.pid), MARKER)
+        leader.kill()
+        leader.wait()
+        with trio.fail_after(5):
+            await _registry(path).end_registered()
+        assert is_alive(shell) is Liveness.ALIVE
+        assert signal_exactly(shell, signal.SIGKILL)
+
+
+async def test_child_stays_registered_and_still_while_something_of_its_session_survives(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the proof by which the next start can end the rest."""
+
+    async def survive(
+        _: SystemProcessTable, leader: ProcessIdentity, *__: str, **___: float
+    ) -> None:
+        await trio.lowlevel.checkpoint()
+        raise ProcessesSurvived(str(leader.pid))
+
+    with _leader() as leader:
+        shell = _identity(int(_line(leader)))
+        child = RegisteredChild(_identity(leader.pid), MARKER)
+        _registry(path).add(child.identity, MARKER)
+        with monkeypatch.context() as patched:
+            patched.setattr(SystemProcessTable, "end_session", survive)
+            with pytest.raises(ProcessesSurvived):
+                await _registry(path).end_registered()
+        _await_change(leader, os.WSTOPPED)
+        assert read_registry(path) == (child,)
+        with trio.fail_after(5):
+            found = await _registry(path).end_registered()
+        assert found.ended == (child,)
+        assert is_alive(shell) is Liveness.GONE
+        assert leader.wait() == -signal.SIGKILL
+
+
+def _leader() -> "subprocess.Popen[bytes]":
+    """Start a marked leader that prints the pid of an unmarked process in its session."""
+    return subprocess.Popen(
+        ["/bin/sh", "-mc", "env -i /bin/sh -c 'echo $$; exec /bin/sleep 300' & read _"],
+        env=ENVIRONMENT,
+        start_new_session=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _await_change(process: "subprocess.Popen[bytes]", change: int) -> None:
+    """Wait until the process has ended or stopped, and leave that to be waited for."""
+    os.waitid(os.P_PID, process.pid, change | os.WNOWAIT)
+
+
+def _line(process: "subprocess.Popen[bytes]") -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 async def test_an_unprovable_child_is_left_alone_and_dropped(

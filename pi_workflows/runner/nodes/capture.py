@@ -1,7 +1,10 @@
-"""Bounded text of one output stream of a command."""
+"""Bounded text of one output stream of a command: its first characters, and its last ones."""
 
 import codecs
 from typing import Final
+
+TAIL_CHARS: Final = 4_000
+"""Last characters that are kept of a stream, whatever its limit."""
 
 _CHARACTER_BYTES: Final = 2  # in UTF-16, the unit in which limits count
 
@@ -20,11 +23,13 @@ class Capture:
         self._left = limit
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._pieces: list[str] = []
+        self._tail = ""
         self.truncated = False
 
     def feed(self, data: bytes, *, final: bool = False) -> None:
         """Take the next bytes; `final` ends an unfinished character."""
         text = self._decoder.decode(data, final)
+        self._tail = (self._tail + text)[-TAIL_CHARS:]
         if not text or self.truncated:
             return
         units = len(text) if text.isascii() else len(text.encode("utf-16-le")) // _CHARACTER_BYTES
@@ -39,6 +44,10 @@ class Capture:
     def text(self) -> str:
         """Return what was kept; a cut ends with a line that says so."""
         return "".join(self._pieces)
+
+    def tail(self) -> str:
+        """Return the last characters of all that came, also of what was cut."""
+        return self._tail
 
     def _mark(self) -> str:
         return f"\n… (cut after {self._limit} characters)"

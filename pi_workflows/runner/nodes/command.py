@@ -39,9 +39,23 @@ class Limits:
     term_grace_ms: int = TERM_GRACE_MS
 
 
+@dataclass(frozen=True, slots=True)
+class EndedCommand:
+    """A command that has ended.
+
+    Attributes:
+        stdout_tail: the last characters of standard output, also where `result` is cut.
+        stderr_tail: the same of standard error.
+    """
+
+    result: ShellResult
+    stdout_tail: str
+    stderr_tail: str
+
+
 def run_command(
     command: Command, limits: Limits, groups: ShellGroups, cancellation: Cancellation
-) -> ShellResult:
+) -> EndedCommand:
     """Run a command to its end and return what came of it.
 
     The command leads its own process group in the runner's session. When cancelled, the group
@@ -62,15 +76,17 @@ def run_command(
         watched.collect_rest()
         groups.forget(process.pid)
         status = process.wait() if watched.exited else process.poll()
-    return ShellResult(
-        stdout=watched.captures[0].text(),
-        stderr=watched.captures[1].text(),
+    stdout, stderr = watched.captures
+    result = ShellResult(
+        stdout=stdout.text(),
+        stderr=stderr.text(),
         exit_code=status if status is not None and status >= 0 else None,
         signal=None if status is None or status >= 0 else _signal_name(-status),
         duration_ms=round((time.monotonic() - started) * 1000),
-        stdout_truncated=watched.captures[0].truncated,
-        stderr_truncated=watched.captures[1].truncated,
+        stdout_truncated=stdout.truncated,
+        stderr_truncated=stderr.truncated,
     )
+    return EndedCommand(result, stdout.tail(), stderr.tail())
 
 
 def _spawn(command: Command) -> subprocess.Popen[bytes]:

@@ -12,7 +12,12 @@ from pi_workflows.protocol.states import StepOutcome
 from pi_workflows.runner.cancellation import Cancellation
 from pi_workflows.runner.messages import CallResult, bounded_text
 from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
-from pi_workflows.runner.nodes.command import Limits, run_command, working_directory
+from pi_workflows.runner.nodes.command import (
+    EndedCommand,
+    Limits,
+    run_command,
+    working_directory,
+)
 from pi_workflows.runner.shell_groups import ShellGroups
 
 _LAST_LINE_CHARS: Final = 500
@@ -42,7 +47,8 @@ def run_shell(
     Returns:
         `failed` with a receipt for a command that could not start, ended by a signal, exited
         with another code than 0 (unless allowed), or whose output `parse` or the declared type
-        refuses. `timed_out` if cancelled.
+        refuses. `timed_out` if cancelled. The receipt of a command that did not end `ok` has the
+        last characters of what it printed.
 
     Raises:
         CodeCancelled: cancelled before there was a command.
@@ -57,22 +63,24 @@ def run_shell(
         raise CodeCancelled
     started = time.monotonic()
     try:
-        result = run_command(
+        ended = run_command(
             command, Limits(options.max_output_chars, term_grace_ms), groups, cancellation
         )
     except (OSError, ValueError) as error:
-        receipt = _receipt(command, None, round((time.monotonic() - started) * 1000))
+        receipt = _receipt(command, round((time.monotonic() - started) * 1000))
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return _failed(f"{_shown(command)} could not be started: {text}", receipt)
-    receipt = _receipt(command, result, result.duration_ms)
+    result = ended.result
+    receipt = _receipt(command, result.duration_ms) | _ended(result)
     if cancellation.is_cancelled():
+        receipt |= _tails(ended)
         return CallResult(outcome=StepOutcome.TIMED_OUT, receipt=receipt)
     if result.exit_code != 0 and not options.allow_nonzero_exit:
-        return _failed(_how_it_ended(command, result), receipt)
+        return _failed(_how_it_ended(command, ended), receipt | _tails(ended))
     try:
         output = _output(node, options, result)
     except BaseException as error:  # noqa: BLE001 - `parse` is foreign code
-        return _failed(describe(error), receipt)
+        return _failed(describe(error), receipt | _tails(ended))
     return CallResult(outcome=StepOutcome.OK, output=output, receipt=receipt)
 
 
@@ -85,14 +93,15 @@ def _failed(text: str, receipt: JsonObject) -> CallResult:
     return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(text), receipt=receipt)
 
 
-def _how_it_ended(command: Command, result: ShellResult) -> str:
+def _how_it_ended(command: Command, ended_command: EndedCommand) -> str:
+    result = ended_command.result
     if result.signal is not None:
         ended = f"was ended by {result.signal}"
     elif result.exit_code is not None:
         ended = f"exited with code {result.exit_code}"
     else:
         ended = "could not be killed"
-    lines = result.stderr.strip().splitlines()
+    lines = ended_command.stderr_tail.strip().splitlines()
     last = f": {bounded_text(lines[-1].strip(), _LAST_LINE_CHARS)}" if lines else ""
     return f"{_shown(command)} {ended}{last}"
 
@@ -101,17 +110,33 @@ def _shown(command: Command) -> str:
     return f'command "{bounded_text(command.command, _LAST_LINE_CHARS)}"'
 
 
-def _receipt(command: Command, result: ShellResult | None, duration_ms: int) -> JsonObject:
+def _receipt(command: Command, duration_ms: int) -> JsonObject:
     """Return the bounded record of a command; long arguments are cut and marked."""
     receipt: JsonObject = {
         "actionType": "shell",
         "command": bounded_text(command.command, _RECEIPT_TEXT_CHARS),
         "args": [bounded_text(arg, _RECEIPT_TEXT_CHARS) for arg in command.args[:_RECEIPT_ARGS]],
         "cwd": bounded_text(working_directory(command), _RECEIPT_TEXT_CHARS),
-        "exitCode": None if result is None else result.exit_code,
-        "signal": None if result is None else result.signal,
+        "exitCode": None,
+        "signal": None,
         "durationMs": duration_ms,
     }
     if len(command.args) > _RECEIPT_ARGS:
         receipt["argsTruncated"] = True
     return receipt
+
+
+def _ended(result: ShellResult) -> JsonObject:
+    """Return how the command ended; what was cut is named only when it was."""
+    facts: JsonObject = {"exitCode": result.exit_code, "signal": result.signal}
+    if result.stdout_truncated:
+        facts["stdoutTruncated"] = True
+    if result.stderr_truncated:
+        facts["stderrTruncated"] = True
+    return facts
+
+
+def _tails(ended: EndedCommand) -> JsonObject:
+    """Return the last characters of each stream that has any, for whoever looks for the cause."""
+    tails = {"stdoutTail": ended.stdout_tail, "stderrTail": ended.stderr_tail}
+    return {name: tail for name, tail in tails.items() if tail}

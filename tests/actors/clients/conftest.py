@@ -153,6 +153,7 @@ async def _open_front(bench: "Bench") -> AsyncIterator[Front]:
     gateway = Gateway(services, operations, populations.append)
     front = Front(bench, gateway, views, populations, stopping)
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(views.forget_unused)
         nursery.start_soon(gateway.run, open_unix_listener(bench.paths.socket))
         yield front
         for peer in front.peers:

@@ -117,7 +117,10 @@ async def test_stored_refusal_is_repeated_and_nothing_is_tried_again(
     assert first["outcome"] == "rejected"
     assert first["error"] == "tally.py:3 NameError"
     assert first["receipt"] == {"code": "SOURCE_FAILED", "detail": "Traceback"}
-    assert again == {**first, "requestId": again["requestId"]}
+    kept: JsonObject = {"code": "SOURCE_FAILED"}
+    assert again == {**first, "requestId": again["requestId"], "receipt": kept}, (
+        "the traceback was for the first caller and is not stored"
+    )
     assert other["outcome"] == "accepted"
     assert front.bench.services.processes.children() == ()
 
@@ -133,7 +136,7 @@ async def test_start_in_a_folder_that_does_not_exist_starts_no_process(
 
 
 @pytest.mark.parametrize("answer", [b"", b"nonsense\n", b'{"outcome":"resolved"}\n'])
-async def test_resolver_that_fails_is_a_refusal_with_a_reason(
+async def test_resolver_that_fails_is_a_refusal_with_a_reason_and_is_not_stored(
     autojump_clock: Clock, front: "Front", answer: bytes
 ) -> None:
     async def fail(child: "RunnerEnd") -> ExitStatus:
@@ -142,12 +145,47 @@ async def test_resolver_that_fails_is_a_refusal_with_a_reason(
             await child.lines.send(answer)
         return ExitStatus(1, None)
 
-    front.bench.children(fail)
+    front.bench.children(fail, front.bench.resolving)
+    with trio.fail_after(10):
+        peer = await front.connect()
+        reply = await peer.ask("run.start", START, key="k")
+        again = await peer.ask("run.start", START, key="k")
+    assert reply["outcome"] == "rejected"
+    assert reply["receipt"]["code"] == "RESOLVER_FAILED"  # type: ignore[index, call-overload]
+    assert again["outcome"] == "accepted"
+
+
+async def test_file_that_ends_the_interpreter_is_refused_as_the_files_failure(
+    autojump_clock: Clock, front: "Front"
+) -> None:
+    async def exit_at_import(child: "RunnerEnd") -> ExitStatus:
+        await child.launch()
+        await child.lines.send(encode_frame({"outcome": "loading"}))
+        return ExitStatus(3, None)
+
+    front.bench.children(exit_at_import)
     with trio.fail_after(10):
         peer = await front.connect()
         reply = await peer.ask("run.start", START)
     assert reply["outcome"] == "rejected"
-    assert reply["receipt"]["code"] == "RESOLVER_FAILED"  # type: ignore[index, call-overload]
+    assert reply["receipt"]["code"] == "SOURCE_FAILED"  # type: ignore[index, call-overload]
+    assert (
+        reply["error"] == "the workflow file ends the interpreter when it is loaded (exit code 3)."
+    )
+    assert front.bench.rows(RECEIPTS) == [("rejected",)]
+
+
+async def test_resolver_that_cannot_be_started_is_unavailable_and_may_be_asked_for_again(
+    autojump_clock: Clock, front: "Front"
+) -> None:
+    front.bench.children(front.bench.resolving)
+    front.bench.spawner.refusals = 1
+    with trio.fail_after(10):
+        peer = await front.connect()
+        reply = await peer.ask("run.start", START, key="k")
+        again = await peer.ask("run.start", START, key="k")
+    assert (reply["outcome"], reply["receipt"]) == ("unavailable", {"code": "RESOLVER_FAILED"})
+    assert again["outcome"] == "accepted"
 
 
 async def test_resolver_that_hangs_is_given_up_after_a_minute(
@@ -158,8 +196,9 @@ async def test_resolver_that_hangs_is_given_up_after_a_minute(
         peer = await front.connect()
         reply = await peer.ask("run.start", START)
         assert 60 <= trio.current_time() < 61
-    assert reply["receipt"] == {"code": "RESOLVER_FAILED"}
+    assert (reply["outcome"], reply["receipt"]) == ("rejected", {"code": "RESOLVER_FAILED"})
     assert front.bench.spawner.living == 0
+    assert front.bench.rows(RECEIPTS) == [], "a busy minute is not the last word on this key"
 
 
 async def test_cancel_says_who_won(autojump_clock: Clock, front: "Front") -> None:
@@ -220,4 +259,25 @@ async def test_command_whose_commit_fails_is_unavailable_and_not_refused(
         front.bench.services.store.stop()
         reply = await peer.ask("run.cancel", run_id=run_id)
     assert (reply["outcome"], reply["receipt"]) == ("unavailable", {"code": "STORE_DOWN"})
+    assert front.bench.rows(RECEIPTS) == []
+
+
+async def test_request_in_hand_at_the_stop_is_unavailable_and_what_comes_after_it_too(
+    autojump_clock: Clock, front: "Front"
+) -> None:
+    """Its child is ended and nothing stored; what was done before is answered as done."""
+    front.bench.children(front.bench.hanging)
+    with trio.fail_after(10):
+        peer = await front.connect()
+        await peer.send(peer.request("run.start", START))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(front.gateway.drain)
+            in_hand = await peer.receive()
+            late = await peer.ask("server.status")
+    for reply in (in_hand, late):
+        assert reply is not None
+        assert reply["outcome"] == "unavailable"
+        assert reply["receipt"] == {"code": "SERVER_STOPPING"}
+    assert front.bench.spawner.living == 0
     assert front.bench.rows(RECEIPTS) == []

@@ -317,3 +317,20 @@ async def test_client_that_leaves_in_the_middle_ends_what_was_done_for_it(
         assert front.populations[-1] == 0
     assert bench.services.processes.children() == ()
     assert bench.rows(COMMANDS) == [(0,)]
+
+
+async def test_client_that_asks_for_much_and_leaves_is_let_go(
+    autojump_clock: Clock, front: "Front", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More requests than are worked on at a time lie in the socket when it is closed."""
+    monkeypatch.setattr(front.views, "run_list", lambda _: {"filling": "x" * 100_000})
+    with trio.fail_after(10):
+        peer = await front.connect()
+        asked = [encode_frame(peer.request("run.list")) for _ in range(200)]
+        await peer.stream.send_all(b"".join(asked))
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        await trio.aclose_forcefully(peer.stream)
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert front.populations[-1] == 0
+        other = await front.connect()
+        assert (await other.ask("server.status"))["outcome"] == "accepted"

@@ -13,11 +13,13 @@ import trio
 import trio.testing
 
 from actors.client_session import SUBSCRIPTIONS_MAX
-from pi_workflows.protocol.canonical import JsonObject
-from runtime.process import ExecSpawner
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.frames import FRAME_BYTES_MAX, encode_frame
+from runtime.process import ExecSpawner, ExitStatus
 
 if TYPE_CHECKING:
     from tests.actors.clients.conftest import Front, Peer
+    from tests.actors.conftest import RunnerEnd
 
 Clock = trio.testing.MockClock
 
@@ -173,25 +175,29 @@ async def test_connection_watches_no_more_than_it_may(
     assert (refused["outcome"], again["outcome"]) == ("rejected", "accepted")
 
 
+async def read(peer: "Peer", run_id: str, offered: JsonObject) -> bytes:
+    """Read an offered document part by part."""
+    data = b""
+    while True:
+        payload: JsonObject = {"path": offered["path"], "offset": len(data)}
+        part = receipt(await peer.ask("view.content", payload, run_id=run_id))
+        data += base64.b64decode(cast("str", part["data"]))
+        if part["complete"]:
+            return data
+        assert part["nextOffset"] == len(data)
+
+
 async def test_large_state_is_read_in_parts_that_are_verified(
     autojump_clock: Clock, front: "Front"
 ) -> None:
-    large = "é" * 300_000
+    large = "é" * 200_000
     with trio.fail_after(10):
         run_id = await front.bench.create(run_input=large)
         peer = await front.connect()
         offered = cast(
             "JsonObject", receipt(await peer.ask("run.status", run_id=run_id))["content"]
         )
-        data, offset = b"", 0
-        while True:
-            payload: JsonObject = {"path": offered["path"], "offset": offset}
-            part = receipt(await peer.ask("view.content", payload, run_id=run_id))
-            data += base64.b64decode(cast("str", part["data"]))
-            if part["complete"]:
-                break
-            offset = cast("int", part["nextOffset"])
-            assert offset == len(data)
+        data = await read(peer, run_id, offered)
         other = await front.bench.create()
         gone: JsonObject = {"path": "artifacts/sha256/00.json"}
         unknown = await peer.ask("view.content", gone, run_id=run_id)
@@ -202,6 +208,86 @@ async def test_large_state_is_read_in_parts_that_are_verified(
     assert json.loads(data)["input"] == large
     assert unknown["outcome"] == too_far["outcome"] == "notFound"
     assert receipt(unknown)["code"] == "CONTENT_UNKNOWN"
+
+
+async def test_very_large_state_is_built_by_a_process_of_its_own(
+    front: "Front", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop neither builds nor hashes it."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("on the loop")
+
+    front.bench.spawner.spawn = ExecSpawner().spawn  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr("actors.server_views.projection.run_state", refuse)
+    monkeypatch.setattr("actors.server_views.digest_hex", refuse)
+    large = "é" * 2_000_000
+    with trio.fail_after(30):
+        run_id = await front.bench.create(run_input=large)
+        peer = await front.connect()
+        offered = cast(
+            "JsonObject", receipt(await peer.ask("run.status", run_id=run_id))["content"]
+        )
+        data = await read(peer, run_id, offered)
+        unknown = await peer.ask("run.status", run_id="run-9")
+    assert len(data) == offered["bytes"]
+    assert hashlib.sha256(data).hexdigest() == offered["sha256"]
+    assert json.loads(data)["input"] == large
+    assert unknown["outcome"] == "notFound"
+    assert front.bench.services.processes.children() == ()
+
+
+async def test_reader_that_breaks_off_in_a_document_is_a_refusal(
+    autojump_clock: Clock, front: "Front"
+) -> None:
+    async def break_off(child: "RunnerEnd") -> ExitStatus:
+        announced: JsonObject = {"bytes": 100, "sha256": "ab" * 32}
+        await child.lines.send(encode_frame({"answer": announced}))
+        await child.lines.send(b"only this\n")
+        return ExitStatus(1, None)
+
+    front.bench.children(break_off)
+    with trio.fail_after(10):
+        run_id = await front.bench.create(run_input="x" * 600_000)
+        peer = await front.connect()
+        reply = await peer.ask("run.status", run_id=run_id)
+    assert (reply["outcome"], receipt(reply)) == ("rejected", {"code": "INTERNAL"})
+
+
+async def test_view_that_does_not_fit_is_left_out_and_the_connection_goes_on(
+    autojump_clock: Clock, front: "Front"
+) -> None:
+    with trio.fail_after(100):
+        run_id = await front.bench.create()
+        peer = await front.connect()
+        await peer.ask("view.run.watch", {"subscriptionId": "run"}, run_id=run_id)
+        await peer.event()
+        await front.show(run_id, title="t" * FRAME_BYTES_MAX)
+        with trio.move_on_after(60):
+            raise AssertionError(await peer.event())
+        await front.show(run_id, title="short again")
+        shown = cast("JsonObject", (await peer.event())["payload"])
+    assert cast("JsonObject", shown["manifest"])["title"] == "short again"
+    assert "view_dropped" in (front.bench.paths.logs / "server.log").read_text()
+
+
+async def test_list_of_runs_with_long_titles_is_shown_and_paged(
+    autojump_clock: Clock, front: "Front"
+) -> None:
+    with trio.fail_after(10):
+        for number in range(8):
+            await front.show(await front.bench.create(f"run-{number}"), title="t" * 200_000)
+        peer = await front.connect()
+        await peer.ask("view.runs.watch", {"subscriptionId": "s", "limit": 8})
+        watched = cast("JsonObject", (await peer.event())["payload"])
+        ids: list[object] = []
+        cursor: JsonValue = None
+        while not ids or cursor is not None:
+            page = receipt(await peer.ask("run.list", {"limit": 8, "cursor": cursor}))
+            ids += [item["runId"] for item in cast("list[JsonObject]", page["items"])]
+            cursor = page["nextCursor"]
+    assert len(cast("list[JsonObject]", watched["items"])) == 2
+    assert ids == [f"run-{number}" for number in range(7, -1, -1)]
 
 
 async def test_runs_are_listed_in_pages_and_by_status(

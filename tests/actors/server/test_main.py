@@ -39,7 +39,7 @@ def test_incompatible_database_ends_the_start_with_code_5_and_is_not_changed(
     connection.close()
     before = paths.database.read_bytes()
     assert server.main(paths) == ExitCode.INCOMPATIBLE_STATE
-    assert capsys.readouterr().err == f"{STATE_INCOMPATIBLE_TEXT}\n"
+    assert capsys.readouterr().err == f"pi-workflows: {STATE_INCOMPATIBLE_TEXT}\n"
     assert paths.database.read_bytes() == before
     assert not paths.socket.exists()
     assert not paths.lock.exists()
@@ -72,8 +72,9 @@ def test_damaged_database_is_not_served(
     connection.execute("INSERT INTO leases (resource_id, generation) VALUES ('nobody', 0)")
     connection.close()
     assert paths.database.with_name("state.sqlite-wal").stat().st_size > 0
-    assert server.main(paths) == ExitCode.FAILED
-    assert "is damaged and is not served" in capsys.readouterr().err
+    for _ in range(2):  # The first refusal must not tidy away what made the second one look.
+        assert server.main(paths) == ExitCode.FAILED
+        assert "is damaged and is not served" in capsys.readouterr().err
     assert not paths.socket.exists()
     assert not paths.lock.exists()
 
@@ -86,8 +87,11 @@ def test_capacity_that_is_no_positive_integer_is_a_usage_error(
     value: str,
 ) -> None:
     monkeypatch.setenv(server.CAPACITY_VARIABLE, value)
-    assert server.main(paths) == ExitCode.USAGE
-    assert server.CAPACITY_VARIABLE in capsys.readouterr().err
+    reported: list[tuple[str, str]] = []
+    assert server.main(paths, report=lambda *what: reported.append(what)) == ExitCode.USAGE
+    text = f"{server.CAPACITY_VARIABLE} must be a positive integer, not {value!r}"
+    assert capsys.readouterr().err == f"pi-workflows: {text}\n"
+    assert reported == [("USAGE", text)]
     assert not paths.state_dir.exists()
 
 

@@ -179,7 +179,10 @@ async def test_idle_server_ends_once_nobody_needs_it(
                 assert not running.ended.is_set()
             left_at = trio.current_time()
             run_id = await running.bench.create()
-            later = "UPDATE run_queue SET available_at = updated_at + 1000000"
+            later = (
+                "UPDATE run_queue"
+                " SET error_code = 'runnerCrashed', available_at = updated_at + 1000000"
+            )
             await running.bench.alter(later)
             running.bench.children(running.bench.working)
             await trio.sleep(990)

@@ -43,7 +43,7 @@ def running(
             max_output_chars=max_output_chars,
         )(node)
     else:
-        handle = wf.shell(effect=effect, parse=parse)(node)
+        handle = wf.shell(effect=effect, parse=parse, max_output_chars=max_output_chars)(node)
     return wf.build(start=handle)
 
 
@@ -98,7 +98,41 @@ def test_a_nonzero_exit_fails_with_a_receipt(step: Callable[[Definition], JsonOb
     recorded = step(running(script("echo first >&2; echo broken >&2; exit 3")))
     assert recorded["outcome"] == "failed"
     assert str(recorded["error"]).endswith("exited with code 3: broken")
-    assert cast("JsonObject", recorded["receipt"])["exitCode"] == 3
+    receipt = cast("JsonObject", recorded["receipt"])
+    assert (receipt["exitCode"], receipt["stderrTail"]) == (3, "first\nbroken\n")
+    assert "stdoutTail" not in receipt
+
+
+def test_a_failed_commands_receipt_has_the_end_of_what_it_printed_even_where_that_was_cut(
+    step: Callable[[Definition], JsonObject],
+) -> None:
+    printing = "yes x | head -c 20000; yes y | head -c 20000 >&2; echo last >&2; exit 1"
+    recorded = step(running(script(printing), max_output_chars=100))
+    receipt = cast("JsonObject", recorded["receipt"])
+    assert str(recorded["error"]).endswith("exited with code 1: last")
+    assert (receipt["stdoutTruncated"], receipt["stderrTruncated"]) == (True, True)
+    assert receipt["stdoutTail"] == "x\n" * 2_000
+    assert receipt["stderrTail"] == ("y\n" * 2_000 + "last\n")[-4_000:]
+
+
+def test_a_receipt_of_a_command_that_worked_has_no_output_and_says_only_what_was_cut(
+    step: Callable[[Definition], JsonObject],
+) -> None:
+    command = script("echo some >&2; yes | head -c 300")
+    receipt = cast("JsonObject", step(running(command, max_output_chars=100))["receipt"])
+    assert receipt["stdoutTruncated"] is True
+    assert {"stderrTruncated", "stdoutTail", "stderrTail"}.isdisjoint(receipt)
+
+
+def test_parse_sees_the_cut_text_with_its_mark_and_that_it_was_cut(
+    step: Callable[[Definition], JsonObject],
+) -> None:
+    def parse(result: ShellResult) -> list[object]:
+        return [result.stdout, result.stdout_truncated]
+
+    command = script("yes | head -c 300")
+    recorded = step(running(command, parse=parse, max_output_chars=4))
+    assert recorded["output"] == ["y\ny\n\n… (cut after 4 characters)", True]
 
 
 def test_a_signal_fails_with_a_receipt(step: Callable[[Definition], JsonObject]) -> None:
@@ -179,7 +213,7 @@ def test_a_node_that_returns_no_command_fails(step: Callable[[Definition], JsonO
 def test_a_process_left_in_the_group_ends_with_its_command() -> None:
     """Even one that holds no output open."""
     command = script("sleep 600 </dev/null >/dev/null 2>&1 & echo $!")
-    result = run_command(command, LIMITS, ShellGroups(), Cancellation())
+    result = run_command(command, LIMITS, ShellGroups(), Cancellation()).result
     assert result.exit_code == 0
     assert_gone(int(result.stdout))
 
@@ -194,7 +228,7 @@ def test_a_cancelled_group_gets_sigterm_first(tmp_path: Path) -> None:
     cancellation = Cancellation()
     heard: list[str] = []
     with when_ready(ready, heard, cancellation):
-        result = run_command(command, Limits(1_000, BOUND_MS), ShellGroups(), cancellation)
+        result = run_command(command, Limits(1_000, BOUND_MS), ShellGroups(), cancellation).result
     assert (result.exit_code, result.stdout) == (7, "bye\n")
 
 
@@ -210,7 +244,7 @@ def test_a_group_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) 
     cancellation = Cancellation()
     heard: list[str] = []
     with when_ready(ready, heard, cancellation):
-        result = run_command(command, Limits(1_000, 50), ShellGroups(), cancellation)
+        result = run_command(command, Limits(1_000, 50), ShellGroups(), cancellation).result
     assert (result.exit_code, result.signal) == (None, "SIGKILL")
     assert_gone(int(heard[0]))
 

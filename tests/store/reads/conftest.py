@@ -49,6 +49,7 @@ T = TypeVar("T")
 NOW: Final = 1_700_000_000_000
 TICK_MS: Final = 10
 SERVER: Final = "server-1"
+KILLED: Final = WorkerEnd(WorkerStatus.CRASHED, signal="KILL")
 HOST: Final = Actor(ActorType.HOST, SERVER)
 ASKER: Final = Permit(Actor(ActorType.CONTROL))
 
@@ -294,10 +295,10 @@ class ScriptedRun:
         """End the run as its last step's failure demands."""
         self.advance(FinishRun(RunStatus.FAILED, None, Blob.of_text(error)))
 
-    def lose_child(self) -> None:
+    def lose_child(self, end: WorkerEnd = KILLED) -> None:
         """Let the child die without progress: its end is recorded and the run parked."""
         store = self.store
-        store.do(workers.end, self.worker_epoch, WorkerEnd(WorkerStatus.CRASHED, signal="KILL"))
+        store.do(workers.end, self.worker_epoch, end)
         store.do(park_run, self.permit, self.run_id, Departure.DIED_WITHOUT_PROGRESS)
 
     def cancel(self, reason: str) -> None:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
+from pi_workflows.protocol.states import WorkerStatus
 from store import projection, run_lists, run_views, state_status, verification
 from store.errors import RunUnknownError, StoreCorrupt
 from store.opening import open_reader
 from store.rows import scalar
+from store.workers import WorkerEnd
 
 if TYPE_CHECKING:
     from tests.store.reads.conftest import ScriptedStore
@@ -53,6 +55,42 @@ def test_waiting_run_names_the_node_it_waits_on_and_has_no_end(
     assert state["currentNode"] == state["waitingOn"] == "check"
     assert state["currentAttemptId"] == "attempt-run-1-check-1"
     assert "finishedAt" not in state
+
+
+def test_live_run_shows_how_its_last_runner_ended(scripted: "ScriptedStore") -> None:
+    run = scripted.create("run-1").begin()
+    run.lose_child(WorkerEnd(WorkerStatus.CRASHED, exit_code=134, diagnostic="ä" * 3_000 + "!"))
+    assert state_of(scripted, "run-1")["lastRunner"] == {
+        "status": "crashed",
+        "exitCode": 134,
+        "endedAt": "2023-11-14T22:13:20.040Z",
+        "outputTail": "ä" * 1_999 + "!",
+    }
+
+
+def test_the_newest_runner_is_the_last_one_and_its_signal_is_named(
+    scripted: "ScriptedStore",
+) -> None:
+    run = scripted.create("run-1").begin()
+    run.lose_child(WorkerEnd(WorkerStatus.TIMED_OUT, exit_code=1, diagnostic="first"))
+    scripted.now += 60_000
+    run.begin()
+    assert "lastRunner" not in state_of(scripted, "run-1"), "a runner works on it"
+    run.lose_child(WorkerEnd(WorkerStatus.CLAIM_LOST, signal="9"))
+    last = state_of(scripted, "run-1")["lastRunner"]
+    assert (last["status"], last["signal"]) == ("claimLost", "9")
+    assert {"exitCode", "outputTail"}.isdisjoint(last)
+
+
+def test_runner_that_ended_well_or_whose_run_has_ended_is_not_shown(
+    scripted: "ScriptedStore",
+) -> None:
+    scripted.create("run-1").begin().lose_child(WorkerEnd(WorkerStatus.CANCELLED, exit_code=0))
+    assert "lastRunner" not in state_of(scripted, "run-1")
+    over = scripted.create("run-2").begin()
+    over.lose_child()
+    over.cancel("enough")
+    assert "lastRunner" not in state_of(scripted, "run-2")
 
 
 def test_effect_of_unknown_outcome_is_listed_with_its_node(scripted: "ScriptedStore") -> None:

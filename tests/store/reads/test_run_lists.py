@@ -111,6 +111,20 @@ def test_item_says_how_the_run_stands(scripted: "ScriptedStore") -> None:
     }
 
 
+def test_page_ends_before_it_has_too_many_bytes_but_holds_at_least_one_run(
+    scripted: "ScriptedStore",
+) -> None:
+    for number in range(4):
+        scripted.create(f"run-{number}")
+    scripted.alter("UPDATE runs SET title = printf('%.*c', 250000, 't')")
+    first = page_of(scripted)
+    second = page_of(scripted, cursor=first["nextCursor"])
+    assert (ids_of(first), ids_of(second)) == (["run-3", "run-2"], ["run-1", "run-0"])
+    assert second["nextCursor"] is None
+    scripted.alter("UPDATE runs SET title = printf('%.*c', 600000, 't')")
+    assert ids_of(page_of(scripted)) == ["run-3"]
+
+
 @pytest.mark.parametrize("cursor", ["", "%", "bm8", "WzFd", "WyJhIiwxXQ", "é"])
 def test_cursor_of_another_making_is_refused(scripted: "ScriptedStore", cursor: str) -> None:
     with pytest.raises(CursorInvalidError):

@@ -380,7 +380,7 @@ class WrittenRun:
         self.store.do(park_run, self.permit, self.run_id, departure)
 
     def cancel(
-        self, reason: str = "enough", *, permit: Permit = CONTROL
+        self, reason: str | None = "enough", *, permit: Permit = CONTROL
     ) -> run_cancelling.CancelReply:
         """Cancel the run; without a claim unless `permit` has one."""
         return self.store.do(run_cancelling.cancel_run, permit, self.run_id, reason)

@@ -291,7 +291,7 @@ def test_run_that_does_not_run_accepts_nothing(run: "WrittenRun") -> None:
 @pytest.mark.parametrize(
     "spoiled",
     [
-        "UPDATE run_queue SET available_at = 1700000000001",
+        "UPDATE run_queue SET error_code = 'runnerCrashed', available_at = available_at + 1",
         "UPDATE runs SET paused = 1",
         "UPDATE run_queue SET status = 'parked', error_code = 'workflowSourceChanged'",
         "UPDATE run_queue SET status = 'parked', error_code = 'runnerNoProgress'",
@@ -306,7 +306,7 @@ def test_run_that_is_not_claimable_is_refused(run: "WrittenRun", spoiled: str) -
         run.take()
     assert run.store.dump() == before
     offered = run.store.do(run_queue.claimable, 10)
-    assert all(row.available_at > run.store.now for row in offered)
+    assert all(row.due_at > run.store.now for row in offered)
 
 
 def test_parked_run_that_waits_is_not_claimable_until_it_is_queued(run: "WrittenRun") -> None:

@@ -38,7 +38,7 @@ def test_same_bytes_as_another_media_type_conflict_and_undo_the_command(
 
     def write_both(tx: "Transaction") -> None:
         blobs.put_json(tx, "something else")
-        blobs.put(tx, Blob(blobs.digest(b"1"), TEXT_MEDIA, b"1"))
+        blobs.put(tx, Blob(digest(b"1"), TEXT_MEDIA, b"1"))
 
     with pytest.raises(BlobConflictError):
         store.do(write_both)
@@ -87,7 +87,8 @@ def test_value_is_read_only_as_what_it_was_stored_as(store: "WriteStore") -> Non
 @pytest.mark.parametrize("text", ["1", '"done"', "null", "[]", '{"a":1}', "1.5", "1 ", "no"])
 def test_text_for_people_is_never_in_the_way_of_a_value(store: "WriteStore", text: str) -> None:
     """An error that reads like JSON gets a newline, which no canonical JSON has."""
-    value = {"1": 1, "null": None, "[]": [], "1.5": 1.5}.get(text, text.strip('"'))
+    values: dict[str, object] = {"1": 1, "null": None, "[]": [], "1.5": 1.5}
+    value = values.get(text, text.strip('"'))
     for value_first in (True, False):
         pair = (Blob.of_json(value), Blob.of_text(text))
         for blob in pair if value_first else reversed(pair):

@@ -16,7 +16,7 @@ from store import effects, leases
 from store.authority import Operation, Permit, revise
 from store.errors import CancelConflictError, ClaimLost, ClaimLostError, RunUnknownError
 from store.resources import Actor
-from store.run_cancelling import Verdict
+from store.run_cancelling import DEFAULT_REASON, Verdict
 
 if TYPE_CHECKING:
     from store.transaction import Transaction
@@ -123,6 +123,32 @@ def test_repeated_cancel_adopts_for_the_same_reason_and_conflicts_for_another(
     with pytest.raises(CancelConflictError):
         run.cancel("another reason")
     assert run.store.dump() == before
+
+
+def test_repeated_cancel_without_a_reason_adopts_whatever_the_first_one_said(
+    run: "WrittenRun",
+) -> None:
+    """It asks for the end alone, and the end is there.
+
+    Case: D5.
+    """
+    first = run.cancel("enough")
+    before = run.store.dump()
+    again = run.cancel(None)
+    assert (again.adopted, again.verdict, again.revision) == (True, Verdict.WON, first.revision)
+    assert run.store.dump() == before
+
+
+def test_reason_that_reads_as_json_is_the_same_reason_again(run: "WrittenRun") -> None:
+    run.cancel("42")
+    assert run.cancel("42").adopted
+
+
+def test_cancel_without_a_reason_stores_a_default_one(run: "WrittenRun") -> None:
+    run.cancel(None)
+    assert run.cancel(DEFAULT_REASON).adopted
+    with pytest.raises(CancelConflictError):
+        run.cancel("another reason")
 
 
 def test_cancel_that_comes_too_late_is_told_what_won(run: "WrittenRun") -> None:

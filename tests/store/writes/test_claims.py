@@ -289,3 +289,12 @@ def test_live_lease_is_not_claimed_over_by_the_same_owner_id(run: "WrittenRun") 
         with pytest.raises(LeaseHeldError):
             take_over(run, server)
     assert run.store.dump() == before
+
+
+def test_wall_clock_stepped_back_holds_no_waiting_run_up(run: "WrittenRun") -> None:
+    """Queued or handed off: both wait for a place, not for an instant."""
+    run.store.now -= 3_600_000
+    run.begin().park()
+    run.store.now -= 3_600_000
+    run.end_child()
+    assert run.take().generation == 2

@@ -1,0 +1,67 @@
+"""Reads the input of a run: JSON text of the command line, of a file or of standard input."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from pi_workflows.cli.context import usage_problem
+from pi_workflows.protocol.canonical import (
+    INTEGER_MAX,
+    CanonicalError,
+    JsonValue,
+    parse_json,
+)
+from pi_workflows.protocol.errors import ErrorCode
+
+_JSON_BEGINNINGS: Final = '{["-0123456789'
+_QUOTES_HINT: Final = """; a text needs its own quotes: --input '"Ada"'"""
+
+
+def read_input(text: str | None) -> JsonValue:
+    """Return the value that `--input` gives; None, which is null, when it was not said.
+
+    Raises:
+        ClientError: the file cannot be read, or what is there has no canonical JSON form. The
+            message says where it stands and repeats nothing of it.
+    """
+    if text is None:
+        return None
+    source, data = _source(text)
+    try:
+        value = parse_json(data)
+    except CanonicalError as error:
+        bare = source == "--input" and not text.lstrip().startswith(tuple(_JSON_BEGINNINGS))
+        hint = _QUOTES_HINT if bare else ""
+        message = f"{source} is no JSON value: {error}{hint}"
+        raise usage_problem(message, ErrorCode.NOT_JSON) from error
+    place = _too_big(value, "$")
+    if place is not None:
+        message = f"{source}: the integer at {place} is beyond 2^53-1; give it as a text"
+        raise usage_problem(message, ErrorCode.PAYLOAD_INVALID)
+    return value
+
+
+def _source(text: str) -> tuple[str, bytes]:
+    """Return what to call the source, and its bytes."""
+    if text == "-":
+        return "standard input", sys.stdin.buffer.read()
+    if not text.startswith("@"):
+        return "--input", text.encode(errors="surrogateescape")
+    name = text[1:]
+    try:
+        return name, Path(name).expanduser().read_bytes()
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise usage_problem(f"cannot read the input file {name}: {reason}") from error
+
+
+def _too_big(value: JsonValue, path: str) -> str | None:
+    """Return the place of the first integer that no frame can carry; None without one."""
+    if isinstance(value, int) and not -INTEGER_MAX <= value <= INTEGER_MAX:
+        return path
+    members: list[tuple[str, JsonValue]] = []
+    if isinstance(value, dict):
+        members = [(f"{path}.{name}", member) for name, member in value.items()]
+    elif isinstance(value, list):
+        members = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    return next((found for place, it in members if (found := _too_big(it, place))), None)

@@ -1,0 +1,60 @@
+"""Behaviour of documents that are read in parts: bounded in number, bytes and time."""
+
+# ruff: noqa: ARG001 - a test asks for the clock that jumps by naming it
+
+from collections.abc import AsyncIterator
+
+import pytest
+import trio
+import trio.testing
+
+from actors import documents
+from actors.documents import DOCUMENTS_KEPT, UNUSED_S, Document, Documents
+
+Clock = trio.testing.MockClock
+
+
+@pytest.fixture
+async def kept() -> AsyncIterator[Documents]:
+    """Documents that are forgotten in time."""
+    found = Documents()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(found.forget_unused)
+        yield found
+        nursery.cancel_scope.cancel()
+
+
+def offer(kept: Documents, name: str, size: int = 10) -> str:
+    return str(kept.offer(Document(b"x" * size, name))["path"])
+
+
+async def test_document_is_dropped_a_minute_after_its_last_use(
+    autojump_clock: Clock, kept: Documents
+) -> None:
+    with trio.fail_after(1_000):
+        used, unused = offer(kept, "used"), offer(kept, "unused")
+        await trio.sleep(UNUSED_S - 1)
+        assert kept.part(used, 0) is not None
+        await trio.sleep(2)
+        assert kept.part(unused, 0) is None
+        assert kept.part(used, 0) is not None
+        await trio.sleep(UNUSED_S + 1)
+        assert kept.bytes_kept == 0
+        again = offer(kept, "used")
+        await trio.sleep(UNUSED_S + 1)
+        assert kept.part(again, 0) is None
+
+
+async def test_longest_unused_document_makes_room(
+    autojump_clock: Clock, kept: Documents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = [offer(kept, f"{number}") for number in range(DOCUMENTS_KEPT)]
+    assert kept.part(paths[0], 0) is not None
+    offer(kept, "one more")
+    assert kept.part(paths[1], 0) is None
+    assert kept.part(paths[0], 0) is not None
+    monkeypatch.setattr(documents, "BYTES_KEPT", 100)
+    huge = offer(kept, "huge", 1_000)
+    assert kept.bytes_kept == 1_000
+    assert kept.part(huge, 1_000) is not None
+    assert kept.part(huge, 1_001) is None
