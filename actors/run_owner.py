@@ -227,6 +227,8 @@ class RunOwner:
             return await runner.child.stop(_STOP_GRACE_S)
         except (RuntimeFault, OSError) as fault:
             self._log.error("processes_survived", error=str(fault))
+            with trio.move_on_after(0):  # It has been reaped, if it is not itself what survived.
+                return await runner.child.wait()
             return ExitStatus(None, None)
 
     async def _park(self, owned: Ownership, departure: Departure | None) -> None:

@@ -307,7 +307,7 @@ def _attach(
         identity = _require_identity(process.pid)
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
     except BaseException:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # In its first moments there is no other group.
         process.wait()  # it is killed: this ends at once
         ours.close()
         output.close()

@@ -141,12 +141,17 @@ async def test_child_that_cannot_be_watched_is_ended_again(
 
     def fail(pid: int) -> int:
         seen.append(pid)
+        while len(process_table.session_members(pid)) < 2:
+            pass
         raise OSError("too many open files")
 
     monkeypatch.setattr(os, "pidfd_open", fail)
     with pytest.raises(SpawnFailed, match="too many open files"):
-        await ExecSpawner().spawn(_shell("sleep 300"))
+        await ExecSpawner().spawn(_shell("sleep 300; true"))
     assert identity_of(seen[0]) is None
+    with trio.fail_after(5):
+        while process_table.session_members(seen[0]):
+            await trio.lowlevel.checkpoint()
     assert _descriptors() == before
 
 

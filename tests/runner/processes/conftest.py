@@ -1,6 +1,7 @@
 """The real child process over a socket pair, with the scripted server at the other end."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -136,8 +137,8 @@ class Child:
 
     def close(self) -> None:
         self.connection.close()
-        if self.process.poll() is None:
-            self.process.kill()
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)  # What it has forked holds its output.
         self.process.communicate()
 
 
