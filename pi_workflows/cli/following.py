@@ -17,6 +17,7 @@ from pi_workflows.client.messages import UNAVAILABLE
 from pi_workflows.protocol.errors import ExitCode
 from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.protocol.states import DisplayStatus
+from runtime.exception_groups import sole_error
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject
@@ -55,7 +56,10 @@ def follow(paths: StatePaths, run_id: str, progress: Progress) -> Ending:
             message says how to come back to the run.
     """
     follower = _Follower(paths, run_id, progress)
-    trio.run(follower.follow)
+    try:
+        trio.run(follower.follow)
+    except BaseExceptionGroup as group:
+        raise sole_error(group) from None
     if follower.failure is not None:
         raise follower.failure
     view = follower.view

@@ -21,6 +21,7 @@ from pi_workflows.protocol.errors import ExitCode
 if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject
     from pi_workflows.protocol.paths import StatePaths
+    from tests.cli.conftest import Serve, Start
 
 
 def watching(status: str) -> Answer:
@@ -88,3 +89,17 @@ def test_a_server_that_was_stopped_in_order_is_not_waited_for(
     )
     assert stopped.value.exit_code == ExitCode.UNAVAILABLE
     assert progress.losses == 2
+
+
+def test_reader_that_has_seen_enough_ends_the_watch_without_a_word(
+    serve: Serve, start: Start
+) -> None:
+    """As in `watch RUN --json | head -1`."""
+    answers = {"view.run.get": Answer(receipt={}), "view.run.watch": watching("running")}
+    with serve(answers):
+        process = start("watch", "r1", "--json")
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=30) == ExitCode.FAILED
