@@ -23,7 +23,7 @@ from store.authority import (
 )
 from store.errors import LeaseHeldError
 from store.resources import Actor, Happening, Recorder
-from store.transaction import Reading, Transaction, affected_one, as_resource, new_token
+from store.transaction import Transaction, affected_one, as_resource, new_token
 
 # Fenced on the generation that was read.
 UPDATE_CLAIMED: Final = """
@@ -173,8 +173,3 @@ def expire_all(tx: Transaction, permit: Permit, owner_type: OwnerType) -> int:
                 )
             )
     return len(held)
-
-
-def live_owner(reading: Reading, resource: ResourceId) -> bool:
-    """Say whether somebody owns the resource now."""
-    return holding(reading, resource).live(reading.now)

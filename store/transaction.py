@@ -1,7 +1,7 @@
 """What a query and a command are handed: typed access to rows at one instant."""
 
 import base64
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -11,9 +11,9 @@ import apsw
 from pi_workflows.protocol.ids import ResourceId
 from store import rows
 from store.database import Writer
+from store.rows import Bindings
 
 RowT = TypeVar("RowT")
-Bindings = Mapping[str, str | int | float | bytes | None]
 
 
 class IdSource(Protocol):

@@ -14,7 +14,6 @@ from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
 
 TIMEOUT_DEFAULT_MS: Final = 900_000
 MAX_STEPS_DEFAULT: Final = 100
-SWITCH_ROOTS: Final = ("$output", "$result", "$")
 OUTCOME_PATH: Final = "$result.outcome"
 
 
