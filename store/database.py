@@ -15,18 +15,12 @@ import apsw
 from store.errors import OutcomeUnknown, StateBusyError, StateIncompatibleError, StoreDown
 from store.schema import verify_schema_meta
 
-_CONTROL: Final = frozenset(
-    {
-        apsw.SQLITE_TRANSACTION,
-        apsw.SQLITE_SAVEPOINT,
-        apsw.SQLITE_ATTACH,
-        apsw.SQLITE_DETACH,
-        apsw.SQLITE_PRAGMA,
-    }
-)
 _READING: Final = frozenset(
     {apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_FUNCTION, apsw.SQLITE_RECURSIVE}
 )
+_WRITING: Final = frozenset({apsw.SQLITE_INSERT, apsw.SQLITE_UPDATE, apsw.SQLITE_DELETE})
+_CONTROL: Final = frozenset({apsw.SQLITE_TRANSACTION, apsw.SQLITE_SAVEPOINT})
+_OWN_TABLES: Final = "sqlite_"  # SQLite's; it writes to them without asking.
 READER_PRAGMAS: Final = frozenset(
     {
         "application_id",
@@ -40,7 +34,7 @@ READER_PRAGMAS: Final = frozenset(
         "user_version",
     }
 )
-"""What a reader may ask of the file itself; each only reads when it has no argument."""
+"""What may be asked of the file itself; each only reads when it has no argument."""
 
 
 class Writer:
@@ -48,8 +42,8 @@ class Writer:
 
     Attributes:
         connection: for commands; only between `begin_immediate` and `commit`.
-        in_command: set while a command runs; then transaction control, ATTACH and PRAGMA are
-            refused (`apsw.AuthError`).
+        in_command: set while a command runs; then it may only read and change rows. Transaction
+            control, ATTACH, PRAGMA and every change of the schema are refused (`apsw.AuthError`).
         wal_frames: pages in the log after the last commit.
     """
 
@@ -171,10 +165,14 @@ class Writer:
         self.wal_frames = pages
         return apsw.SQLITE_OK
 
-    def _authorize(self, operation: int, *_names: str | None) -> int:
-        if self.in_command and operation in _CONTROL:
-            return apsw.SQLITE_DENY
-        return apsw.SQLITE_OK
+    def _authorize(self, operation: int, first: str | None, *rest: str | None) -> int:
+        if operation in _READING:
+            return apsw.SQLITE_OK
+        if operation in _WRITING and first is not None and not first.startswith(_OWN_TABLES):
+            return apsw.SQLITE_OK
+        if not self.in_command and (operation in _CONTROL or _asks(operation, first, rest[0])):
+            return apsw.SQLITE_OK
+        return apsw.SQLITE_DENY
 
 
 class Reader:
@@ -217,6 +215,9 @@ class Reader:
             return apsw.SQLITE_OK
         if operation == apsw.SQLITE_TRANSACTION and self._in_control:
             return apsw.SQLITE_OK
-        if operation == apsw.SQLITE_PRAGMA and first in READER_PRAGMAS and rest[0] is None:
-            return apsw.SQLITE_OK
-        return apsw.SQLITE_DENY
+        return apsw.SQLITE_OK if _asks(operation, first, rest[0]) else apsw.SQLITE_DENY
+
+
+def _asks(operation: int, first: str | None, second: str | None) -> bool:
+    """Say whether a statement only asks something of the file itself."""
+    return operation == apsw.SQLITE_PRAGMA and first in READER_PRAGMAS and second is None

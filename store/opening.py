@@ -15,13 +15,16 @@ from store.errors import (
     StorageFault,
 )
 from store.files import Files, OsFiles
+from store.hardening import harden
 from store.rows import translated
 from store.schema import verify_schema
-from store.state_dir import canonical_state_path, check_state_file
+from store.state_dir import canonical_state_path, check_side_files, check_state_file
 from store.wal import settle_wal, wal_path
 
 SQLITE_NEEDED: Final = 3_051_003
 """Releases before 3.51.3 can corrupt a WAL database when a checkpoint resets the log."""
+
+_SQLITE_WITHDRAWN: Final = range(3_052_000, 3_053_000)  # Published and taken back.
 
 MAINTENANCE_BUSY_MS: Final = 5_000
 """How long a maintenance connection waits for a lock; the live writer and readers never wait."""
@@ -46,10 +49,10 @@ def require_sqlite(version: int = 0) -> None:
         version: as `apsw.SQLITE_VERSION_NUMBER`; 0 means the one in use.
 
     Raises:
-        SqliteVersionError: it is older than 3.51.3.
+        SqliteVersionError: it is older than 3.51.3, or one that was withdrawn.
     """
     version = version or apsw.SQLITE_VERSION_NUMBER
-    if version < SQLITE_NEEDED:
+    if version < SQLITE_NEEDED or version in _SQLITE_WITHDRAWN:
         raise SqliteVersionError(_dotted(version), _dotted(SQLITE_NEEDED))
 
 
@@ -62,12 +65,14 @@ def verify_state_file(path: Path) -> None:
 
     Raises:
         StateMissingError: nothing is there.
-        StatePathError: it is a symlink, no regular file, or another user's.
+        StatePathError: it or its log is a symlink, no regular file, or another user's; or a
+            rollback journal lies beside it.
         StateIncompatibleError: it is anything but our database.
         StateBusyError: the log is filled and another process has the file open.
     """
     require_sqlite()
     path = canonical_state_path(path)
+    check_side_files(path)
     if check_state_file(path).st_size == 0:
         # Never opened: SQLite would throw the log of an empty file away.
         raise StateIncompatibleError("empty file")
@@ -76,6 +81,7 @@ def verify_state_file(path: Path) -> None:
     else:
         connection = _open_immutable(path)
     with _closed_on_failure(connection):
+        harden(connection)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.pragma("locking_mode", "EXCLUSIVE")
         verify_schema(connection)
@@ -110,7 +116,7 @@ def open_writer(
         settle_wal(path, files or OsFiles())
     connection = _open(path, apsw.SQLITE_OPEN_READWRITE)
     with _closed_on_failure(connection):
-        _harden(connection, busy_timeout_ms)
+        _configure(connection, busy_timeout_ms)
         if connection.pragma("journal_mode", "WAL") != "wal":
             raise StorageFault("this file system has no shared memory for WAL mode")
         for pragma in _WRITER_PRAGMAS:
@@ -128,17 +134,19 @@ def open_reader(path: Path, *, busy_timeout_ms: int = 0) -> Reader:
 
     Raises:
         StateMissingError: nothing is there.
-        StatePathError: it is a symlink, no regular file, or another user's.
+        StatePathError: it or its log is a symlink, no regular file, or another user's; or a
+            rollback journal lies beside it.
         StateIncompatibleError: it is anything but our database.
         StorageFault: the disk is failing.
     """
     require_sqlite()
     path = canonical_state_path(path)
+    check_side_files(path)
     if check_state_file(path).st_size == 0:
         raise StateIncompatibleError("empty file")
     connection = _open(path, apsw.SQLITE_OPEN_READONLY)
     with _closed_on_failure(connection):
-        _harden(connection, busy_timeout_ms)
+        _configure(connection, busy_timeout_ms)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.pragma("query_only", value=True)
         verify_schema(connection)
@@ -183,21 +191,11 @@ def _closed_on_failure(connection: apsw.Connection) -> Generator[None]:
         raise
 
 
-def _harden(connection: apsw.Connection, busy_timeout_ms: int) -> None:
-    """Set what every connection has; none of it touches the file."""
-    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_ATTACH_CREATE, 0)
-    # Plans that never look at values: else a join is compiled anew whenever one is bound.
-    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+def _configure(connection: apsw.Connection, busy_timeout_ms: int) -> None:
+    """Set what every connection that serves has; none of it touches the file."""
+    harden(connection)
     connection.set_busy_timeout(busy_timeout_ms)
     connection.pragma("foreign_keys", value=True)
-    connection.pragma("cell_size_check", value=True)
-    connection.pragma("temp_store", "MEMORY")
-    connection.pragma("mmap_size", 0)
 
 
 def _dotted(version: int) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,24 @@ def canonical_state_path(path: Path) -> Path:
     return path.parent.resolve() / path.name
 
 
+def check_side_files(path: Path) -> None:
+    """Prove that what lies beside a database is its own: SQLite would follow a link there.
+
+    Raises:
+        StatePathError: the log or its index is a symlink, no regular file, or another user's; or
+            there is a rollback journal, which a database in WAL mode never has and which SQLite
+            would play back into it.
+    """
+    for suffix in ("-wal", "-shm"):
+        with suppress(StateMissingError):
+            check_state_file(path.with_name(path.name + suffix))
+    journal = path.with_name(f"{path.name}-journal")
+    if os.path.lexists(journal):
+        raise StatePathError(
+            f"{journal} is not part of this database", hint="Move it away, then start again."
+        )
+
+
 def check_state_file(path: Path) -> os.stat_result:
     """Return the status of a database file after proving that it is ours. Opens nothing.
 
@@ -54,7 +73,7 @@ def check_state_file(path: Path) -> os.stat_result:
         raise _unusable(path, error) from error
     if not stat.S_ISREG(status.st_mode):
         kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
-        raise StatePathError(f"{path} is {kind}", hint="Put the real database file there.")
+        raise StatePathError(f"{path} is {kind}", hint="Put the real file there, or remove it.")
     if status.st_uid != os.geteuid():
         raise _foreign(path)
     return status

@@ -82,12 +82,27 @@ def test_nested_block_of_a_command_is_undone_alone(state: "StateFolder", writer:
         "RELEASE command",
         "ROLLBACK TO command",
         "ATTACH ':memory:' AS other",
+        "DETACH other",
+        "REINDEX",
+        "ANALYZE",
         "PRAGMA foreign_keys = OFF",
         "PRAGMA schema_version",
+        "CREATE TABLE extra (x)",
+        "CREATE TEMP TABLE extra (x)",
+        "CREATE VIEW extra AS SELECT 1",
+        "CREATE TRIGGER extra AFTER INSERT ON runs BEGIN SELECT 1; END",
+        "CREATE INDEX extra ON runs (title)",
+        "ALTER TABLE runs ADD COLUMN extra TEXT",
+        "DROP TABLE viewer_deltas",
+        "DROP INDEX runs_status",
+        "DELETE FROM sqlite_sequence",
     ],
 )
 def test_command_cannot_reach_beyond_its_savepoint(writer: "Writer", statement: str) -> None:
-    """Also not with the text of a control statement that the store has just run itself."""
+    """It reads and changes rows, and that is all.
+
+    Also not with the text of a control statement that the store has just run itself.
+    """
     for _ in range(2):
         writer.begin_immediate()
         writer.savepoint()
@@ -97,6 +112,26 @@ def test_command_cannot_reach_beyond_its_savepoint(writer: "Writer", statement: 
         writer.in_command = False
         writer.rollback_to()
         writer.commit()
+    writer.close()
+
+
+def test_authorizer_is_asked_once_per_statement_and_not_once_per_use(
+    state: "StateFolder", writer: "Writer"
+) -> None:
+    """The statement cache keeps the authorizer, which is Python, off the hot path."""
+    asked: list[int] = []
+    authorize = writer.connection.authorizer
+    assert authorize is not None
+
+    def counted(operation: int, *names: str | None) -> int:
+        if operation == apsw.SQLITE_INSERT:
+            asked.append(operation)
+        return authorize(operation, *names)
+
+    writer.connection.authorizer = counted
+    for number in range(50):
+        state.commit(writer, f"project-{number}")
+    assert len(asked) == 1
     writer.close()
 
 
@@ -167,8 +202,13 @@ def test_reader_refuses_every_write(state: "StateFolder", writer: "Writer") -> N
         "ATTACH ':memory:' AS other",
         "PRAGMA query_only = OFF",
         "PRAGMA wal_checkpoint",
+        "PRAGMA integrity_check(1)",
         "BEGIN IMMEDIATE",
+        "SAVEPOINT mine",
         "VACUUM",
+        "VACUUM INTO 'elsewhere'",
+        "REINDEX",
+        "ANALYZE",
     ):
         with pytest.raises(apsw.AuthError):
             reader.connection.execute(statement)

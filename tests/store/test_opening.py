@@ -1,6 +1,7 @@
 """A file is opened only if it is exactly ours, and a refusal leaves every byte as it was."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import apsw
 import pytest
 
 from store import opening
+from store.creation import create_database
 from store.errors import (
     STATE_INCOMPATIBLE_TEXT,
     SqliteVersionError,
@@ -169,6 +171,35 @@ def test_symlinked_database_is_refused(state: "StateFolder", tmp_path: Path) -> 
             attempt(link)
 
 
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+def test_link_beside_the_database_is_refused_and_nothing_is_written_through_it(
+    state: "StateFolder", tmp_path: Path, suffix: str
+) -> None:
+    """SQLite itself would follow it."""
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious")
+    side = state.path.with_name(f"{state.path.name}{suffix}")
+    side.symlink_to(precious)
+    for attempt in (verify_state_file, open_writer, open_reader):
+        with pytest.raises(StatePathError, match=re.escape(str(side))):
+            attempt(state.path)
+    assert precious.read_bytes() == b"precious"
+    assert side.is_symlink()
+
+
+def test_rollback_journal_beside_the_database_is_refused_and_not_played_back(
+    state: "StateFolder",
+) -> None:
+    """A journal of some other copy would undo what this one holds."""
+    journal = state.path.with_name(f"{state.path.name}-journal")
+    journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504))
+    before = state.content()
+    for attempt in (open_writer, open_reader):
+        with pytest.raises(StatePathError, match="not part of this database"):
+            attempt(state.path)
+    assert state.content() == before
+
+
 def test_home_behind_a_symlink_is_fine(state: "StateFolder", tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.symlink_to(state.path.parent)
@@ -189,6 +220,23 @@ def test_sqlite_that_can_damage_the_log_is_refused() -> None:
     require_sqlite(3_051_003)
     with pytest.raises(SqliteVersionError, match=r"3\.51\.2 .* 3\.51\.3"):
         require_sqlite(3_051_002)
+    with pytest.raises(SqliteVersionError, match=r"3\.52\.0 .* 3\.51\.3"):
+        require_sqlite(3_052_000)
+
+
+def test_file_is_not_opened_by_a_sqlite_that_can_damage_it(
+    state: "StateFolder", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writers, readers and creation ask the same gate, and nothing is touched."""
+    before = state.content()
+    monkeypatch.setattr(apsw, "SQLITE_VERSION_NUMBER", 3_051_002)
+    elsewhere = state.path.with_name("other.sqlite")
+    for attempt in (verify_state_file, open_writer, open_reader):
+        with pytest.raises(SqliteVersionError, match="known bug that damages databases"):
+            attempt(state.path)
+    with pytest.raises(SqliteVersionError):
+        create_database(elsewhere, now=1)
+    assert state.content() == before
 
 
 @pytest.mark.parametrize(
@@ -216,12 +264,14 @@ def test_live_writer_has_every_pragma(state: "StateFolder", pragma: str, value: 
     Case: A1.
     """
     writer = open_writer(state.path)
+    writer.connection.authorizer = None
     assert writer.connection.pragma(pragma) == value
     writer.close()
 
 
 def test_maintenance_connection_waits_for_locks(state: "StateFolder") -> None:
     writer = open_writer(state.path, busy_timeout_ms=opening.MAINTENANCE_BUSY_MS)
+    writer.connection.authorizer = None
     assert writer.connection.pragma("busy_timeout") == 5_000
     writer.close()
 
@@ -246,4 +296,35 @@ def test_sql_cannot_damage_the_file(state: "StateFolder") -> None:
         writer.connection.execute("UPDATE sqlite_schema SET sql = '' WHERE name = 'runs'")
     with pytest.raises(apsw.SQLError, match="no such column"):
         writer.connection.execute('SELECT "no_such_column" FROM runs')
+    writer.close()
+
+
+def test_nothing_of_a_connection_is_left_open_to_a_crafted_file(state: "StateFolder") -> None:
+    """Neither schema surgery nor triggers, views, extensions or other databases."""
+    writer = open_writer(state.path)
+    reader = open_reader(state.path)
+    off = (
+        *("WRITABLE_SCHEMA", "TRUSTED_SCHEMA", "DQS_DDL", "DQS_DML", "ENABLE_TRIGGER"),
+        *("ENABLE_VIEW", "ENABLE_LOAD_EXTENSION", "ENABLE_FTS3_TOKENIZER"),
+        *("ENABLE_ATTACH_CREATE", "ENABLE_ATTACH_WRITE"),
+    )
+    for connection in (writer.connection, reader.connection):
+        assert connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, -1) == 1
+        for switch in off:
+            assert connection.config(getattr(apsw, f"SQLITE_DBCONFIG_{switch}"), -1) == 0, switch
+        assert connection.limit(apsw.SQLITE_LIMIT_ATTACHED) == 0
+        assert connection.limit(apsw.SQLITE_LIMIT_WORKER_THREADS) == 0
+    reader.close()
+    writer.close()
+
+
+def test_cascades_work_although_triggers_are_off(state: "StateFolder") -> None:
+    """Foreign keys are kept by SQLite's own triggers, which the switch must not reach."""
+    writer = open_writer(state.path)
+    writer.begin_immediate()
+    writer.connection.execute("INSERT INTO resources VALUES ('r', 'channel', 'c', 0, 1, 1)")
+    writer.connection.execute("INSERT INTO leases (resource_id, generation) VALUES ('r', 0)")
+    writer.connection.execute("DELETE FROM resources")
+    assert writer.connection.execute("SELECT count(*) FROM leases").get == 0
+    writer.commit()
     writer.close()
