@@ -32,7 +32,8 @@ class Gateway:
         self._services: Final = services
         self._operations: Final = operations
         self._population: Final = population
-        self._sessions: Final[set[ClientSession]] = set()
+        self._sessions: Final[dict[ClientSession, None]] = {}
+        """In the order of their connection, so that what is done to all has one order."""
         self._log: Final = services.log.bind("gateway")
         services.store.listen(self._changed)
 
@@ -55,7 +56,7 @@ class Gateway:
                     await trio.aclose_forcefully(stream)
                     continue
                 session = ClientSession(self._services, self._operations, stream)
-                self._sessions.add(session)
+                self._sessions[session] = None
                 self._population(len(self._sessions))
                 nursery.start_soon(self._serve, session)
 
@@ -82,5 +83,5 @@ class Gateway:
         except Exception as error:  # noqa: BLE001 - one client must not end the server
             self._log.error("session_failed", error=describe_error(sole_error(error)))
         finally:
-            self._sessions.discard(session)
+            del self._sessions[session]
             self._population(len(self._sessions))

@@ -13,10 +13,10 @@ import trio
 from actors.errors import AlreadyRunning
 from pi_workflows.protocol.paths import StatePaths
 from runtime.errors import ForeignFile
-from runtime.flock import FileLock
 from runtime.identity import Liveness
 from runtime.lock_file import LockHolder, read_lock_file, remove_lock_file, write_lock_file
 from runtime.log import Log
+from runtime.machine_files import ExclusiveLock, MachineFiles
 from runtime.network import Network
 from runtime.processes import ProcessTable
 from runtime.world import World
@@ -38,13 +38,13 @@ class Locked:
         predecessor: who the file named before; None after an orderly stop.
     """
 
-    lock: FileLock
+    lock: ExclusiveLock
     holder: LockHolder
     predecessor: LockHolder | None
 
-    def release(self, paths: StatePaths) -> None:
+    def release(self, paths: StatePaths, files: MachineFiles) -> None:
         """Remove the information, then let go."""
-        remove_lock_file(paths.lock, self.holder)
+        remove_lock_file(paths.lock, self.holder, files)
         self.lock.release()
 
 
@@ -57,19 +57,19 @@ async def acquire_server_lock(
         AlreadyRunning: a holder answers on the socket, or does not let go in time.
         OSError: the lock file cannot be made.
     """
-    lock = FileLock(paths.flock)
+    lock = world.files.lock(paths.flock)
     give_up_at = trio.current_time() + STARTING_WAIT_S
     while not lock.try_acquire():
         if await _answers(paths, world.network):
-            raise AlreadyRunning(_named_pid(paths))
+            raise AlreadyRunning(_named_pid(paths, world.files))
         if trio.current_time() >= give_up_at:
-            raise AlreadyRunning(_named_pid(paths))
+            raise AlreadyRunning(_named_pid(paths, world.files))
         await trio.sleep(_RETRY_S)
     try:
-        predecessor = _read(paths, log)
+        predecessor = _read(paths, world.files, log)
         if predecessor is not None:
             await _await_end(predecessor, world.processes)
-        write_lock_file(paths.lock, holder)
+        write_lock_file(paths.lock, holder, world.files)
     except BaseException:
         lock.release()
         raise
@@ -101,17 +101,17 @@ async def _answers(paths: StatePaths, network: Network) -> bool:
     return False
 
 
-def _read(paths: StatePaths, log: Log) -> LockHolder | None:
+def _read(paths: StatePaths, files: MachineFiles, log: Log) -> LockHolder | None:
     try:
-        return read_lock_file(paths.lock)
+        return read_lock_file(paths.lock, files)
     except ForeignFile as foreign:
         log.warning("lock_file_unreadable", error=str(foreign))
         return None
 
 
-def _named_pid(paths: StatePaths) -> int | None:
+def _named_pid(paths: StatePaths, files: MachineFiles) -> int | None:
     try:
-        named = read_lock_file(paths.lock)
+        named = read_lock_file(paths.lock, files)
     except ForeignFile:
         return None
     return named.identity.pid if named is not None else None

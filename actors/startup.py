@@ -4,7 +4,6 @@ lock -> database -> epoch -> ended children -> freed leases -> settled effects a
 Only after that is the socket bound: whoever is answered is answered from recovered state.
 """
 
-import os
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +20,6 @@ from runtime.identity import Liveness, ProcessIdentity
 from runtime.listener import check_socket_path
 from runtime.lock_file import LockHolder
 from runtime.log import Log
-from runtime.private_files import ensure_private_directory
 from runtime.registry import ProcessRegistry
 from runtime.sync_points import SyncPoint
 from runtime.world import World
@@ -32,7 +30,6 @@ from store.database import Writer
 from store.errors import Rejected
 from store.host import HostClaim, HostProcess
 from store.runs import RunRow
-from store.state_dir import prepare_state_dir
 from store.transaction import Reading, Transaction
 
 ResultT = TypeVar("ResultT")
@@ -105,11 +102,11 @@ class Startup:
         """
         paths = self._paths
         check_socket_path(paths.socket)
-        prepare_state_dir(paths.state_dir)
-        ensure_private_directory(paths.host_dir)
+        self._state.prepare()
+        self._world.files.prepare_directory(paths.host_dir)
         locked = await self._lock(undo)
         opened = self._open(locked, undo)
-        registry = ProcessRegistry(paths.registry, self._world.processes)
+        registry = ProcessRegistry(paths.registry, self._world.processes, self._world.files)
         await self._end_children(registry)
         self._recover(opened)
         readers = Readers(self._state.open_reader(), self._world.clock.wall_ms)
@@ -135,14 +132,15 @@ class Startup:
         return Started(services, opened.claim, locked, opened.unchecked)
 
     async def _lock(self, undo: AsyncExitStack) -> Locked:
-        own = self._world.processes.identity_of(os.getpid())
+        processes = self._world.processes
+        own = processes.identity_of(processes.own_pid())
         if own is None:
             raise ServerRefused("this process has no readable identity; is /proc mounted?")
         server_id = f"server-{self._world.ids.new_uuid()}"
         locked = await acquire_server_lock(
             self._paths, LockHolder(own, server_id), self._world, self._log
         )
-        undo.callback(locked.release, self._paths)
+        undo.callback(locked.release, self._paths, self._world.files)
         self._reached(SyncPoint.START_LOCK_HELD)
         return locked
 
@@ -183,7 +181,7 @@ class Startup:
             return True
         named = ProcessIdentity(row.pid, row.process_start_identity)
         liveness = self._world.processes.is_alive(named)
-        if liveness is Liveness.ALIVE and row.pid != os.getpid():
+        if liveness is Liveness.ALIVE and row.pid != self._world.processes.own_pid():
             raise AlreadyRunning(row.pid)
         return liveness is not Liveness.UNPROVABLE
 
@@ -194,7 +192,7 @@ class Startup:
 
     def _check_soundness(self, writer: Writer) -> bool:
         """Return whether the file was looked at; a large one is left to the running server."""
-        if self._paths.database.stat().st_size > self._check_bytes_max:
+        if self._state.database_bytes() > self._check_bytes_max:
             self._log.warning("quick_check_deferred", bytesMax=self._check_bytes_max)
             return False
         reading = Reading(writer.connection, self._world.clock.wall_ms())

@@ -10,11 +10,16 @@ from store.creation import create_database
 from store.database import Reader, Writer
 from store.files import Files, OsFiles
 from store.opening import open_reader, open_writer
+from store.state_dir import prepare_state_dir
 from store.wal import wal_bytes
 
 
 class StateFiles(Protocol):
     """One user's database file."""
+
+    def prepare(self) -> None:
+        """Make the directory of the file private, creating what is missing."""
+        ...
 
     def create(self, now: int) -> bool:
         """Create the file unless something is there; True if this call did (README 18)."""
@@ -32,6 +37,10 @@ class StateFiles(Protocol):
         """Return the size of the log, 0 if there is none."""
         ...
 
+    def database_bytes(self) -> int:
+        """Return the size of the file without its log."""
+        ...
+
 
 @final
 class DiskStateFiles:
@@ -41,6 +50,10 @@ class DiskStateFiles:
         """`files` replaces the file operations; None means the operating system's."""
         self._paths: Final = paths
         self._files: Final = files or OsFiles()
+
+    def prepare(self) -> None:
+        """Prepare the directory; see `prepare_state_dir` for what it raises."""
+        prepare_state_dir(self._paths.state_dir)
 
     def create(self, now: int) -> bool:
         """Create the file; see `create_database` for what it raises."""
@@ -62,3 +75,7 @@ class DiskStateFiles:
     def wal_bytes(self) -> int:
         """Return the size of the log."""
         return wal_bytes(self._paths.database, self._files)
+
+    def database_bytes(self) -> int:
+        """Return the size of the file."""
+        return self._paths.database.stat().st_size

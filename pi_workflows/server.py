@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import trio
@@ -26,12 +27,13 @@ from actors.scheduler import Scheduler
 from actors.server_views import ServerViews
 from actors.services import Services
 from actors.startup import Started, Startup
+from actors.state_files import StateFiles
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
 from runtime.errors import Refusal, RuntimeFault
 from runtime.exception_groups import sole_error
 from runtime.listener import check_socket_path
-from runtime.log import Log, LogFile
+from runtime.log import Log
 from runtime.supervisor import Supervisor, TaskFailure
 from runtime.sync_points import SyncPoint, SyncPoints
 from runtime.world import World, production_world
@@ -82,7 +84,12 @@ def main(
     try:
         world = production_world(sync_points)
         try:
-            trio.run(_serve, world, paths, idle_exit_ms, announce)
+            capacity = capacity_from_environment()
+            trio.run(
+                partial(
+                    serve, world, paths, capacity, idle_exit_ms=idle_exit_ms, announce=announce
+                )
+            )
         finally:
             world.commits.close()
     except KeyboardInterrupt:
@@ -153,21 +160,37 @@ def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return found
 
 
-async def _serve(
+async def serve(
     world: World,
     paths: StatePaths,
-    idle_exit_ms: int | None,
-    announce: Callable[[str], None] | None,
+    capacity: int,
+    *,
+    idle_exit_ms: int | None = None,
+    announce: Callable[[str], None] | None = None,
+    state: StateFiles | None = None,
 ) -> None:
-    capacity = capacity_from_environment()
+    """Start the server, run it until it is told to stop, and take it down.
+
+    Args:
+        world: real or simulated; everything outside is reached through it.
+        paths: whose state.
+        capacity: how many runners may live at a time.
+        idle_exit_ms: end after so long without work or clients; None never does.
+        announce: is told in one line each that it serves and that it stops; None wants neither.
+        state: replaces the database file of `paths`; None means that file.
+
+    Raises:
+        ServerRefused, StateIncompatibleError, Refusal: it may not start; nothing is left behind.
+        Fault, RuntimeFault, OSError: it cannot start or go on.
+    """
     check_socket_path(paths.socket)
     async with AsyncExitStack() as undo:
-        file = LogFile(paths.logs / "server.log")
+        file = world.files.open_log(paths.logs / "server.log")
         undo.callback(file.close)
         log = Log(file, world.clock, "server")
         started: Started | None = None
         try:
-            started = await Startup(world, paths, log, capacity).run(undo)
+            started = await Startup(world, paths, log, capacity, state).run(undo)
             await Server(started, log, idle_exit_ms, announce).run()
         except BaseException as error:
             real = sole_error(error)

@@ -7,7 +7,7 @@ from typing import Final
 from pi_workflows.protocol.canonical import CanonicalError, canonical_bytes, parse_json
 from runtime.errors import ForeignFile
 from runtime.identity import ProcessIdentity
-from runtime.private_files import replace_file
+from runtime.machine_files import SYSTEM_FILES, MachineFiles
 
 SCHEMA: Final = "pi-workflows.server-lock.v1"
 
@@ -25,14 +25,14 @@ class LockHolder:
     server_id: str
 
 
-def read_lock_file(path: Path) -> LockHolder | None:
+def read_lock_file(path: Path, files: MachineFiles = SYSTEM_FILES) -> LockHolder | None:
     """Return the holder the file names; None if there is no file.
 
     Raises:
         ForeignFile: It is torn, or does not hold what this version writes.
     """
     try:
-        value = parse_json(path.read_bytes())
+        value = parse_json(files.read(path))
     except FileNotFoundError:
         return None
     except CanonicalError as error:
@@ -49,7 +49,7 @@ def read_lock_file(path: Path) -> LockHolder | None:
             raise _foreign(path)
 
 
-def write_lock_file(path: Path, holder: LockHolder) -> None:
+def write_lock_file(path: Path, holder: LockHolder, files: MachineFiles = SYSTEM_FILES) -> None:
     """Name `holder` in the file, by rename, mode 0600."""
     content = {
         "schema": SCHEMA,
@@ -57,17 +57,17 @@ def write_lock_file(path: Path, holder: LockHolder) -> None:
         "startIdentity": holder.identity.start_identity,
         "serverId": holder.server_id,
     }
-    replace_file(path, canonical_bytes(content) + b"\n")
+    files.replace(path, canonical_bytes(content) + b"\n")
 
 
-def remove_lock_file(path: Path, holder: LockHolder) -> bool:
+def remove_lock_file(path: Path, holder: LockHolder, files: MachineFiles = SYSTEM_FILES) -> bool:
     """Remove the file if it still names `holder`; False if it is gone or names another."""
     try:
-        if read_lock_file(path) != holder:
+        if read_lock_file(path, files) != holder:
             return False
     except ForeignFile:
         return False
-    path.unlink(missing_ok=True)
+    files.remove(path)
     return True
 
 

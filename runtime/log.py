@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Self, final
+from typing import Final, Protocol, Self, final
 
 from pi_workflows.protocol.timestamps import rfc3339
 from runtime.clock import Clock
@@ -39,6 +39,18 @@ class Level(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+class LogSink(Protocol):
+    """Where the records of all logs of a process go."""
+
+    def write(self, record: dict[str, object]) -> None:
+        """Append one record; one that cannot be written is dropped."""
+        ...
+
+    def close(self) -> None:
+        """Drop everything from now on."""
+        ...
 
 
 @final
@@ -123,7 +135,7 @@ class Log:
 
     def __init__(
         self,
-        file: LogFile,
+        file: LogSink,
         clock: Clock,
         component: str,
         bound: Mapping[str, object] | None = None,

@@ -86,7 +86,7 @@ class Child(Protocol):
         ...
 
     @property
-    def stream(self) -> trio.SocketStream:
+    def stream(self) -> trio.abc.Stream:
         """Our end of the socket pair; end of file when the child has closed its end."""
         ...
 

@@ -1,5 +1,6 @@
 """The process table as one injectable thing, so that a simulator can own who lives and dies."""
 
+import os
 import signal
 from typing import Protocol, final
 
@@ -16,6 +17,10 @@ from runtime.session_end import END_WAIT_S, end_session
 
 class ProcessTable(Protocol):
     """Questions about, signals to and waits for exact processes."""
+
+    def own_pid(self) -> int:
+        """Return the process id of the caller."""
+        ...
 
     def identity_of(self, pid: int) -> ProcessIdentity | None:
         """Return who has `pid` now; None if nobody visible has it."""
@@ -43,6 +48,10 @@ class ProcessTable(Protocol):
 @final
 class SystemProcessTable:
     """The operating system's own table."""
+
+    def own_pid(self) -> int:
+        """Return the process id of this process."""
+        return os.getpid()
 
     def identity_of(self, pid: int) -> ProcessIdentity | None:
         """See `runtime.identity.identity_of`."""

@@ -11,7 +11,7 @@ import trio
 from pi_workflows.protocol.canonical import CanonicalError, canonical_bytes, parse_json
 from runtime.errors import ForeignFile, ProcessesSurvived
 from runtime.identity import Liveness, ProcessIdentity
-from runtime.private_files import replace_file
+from runtime.machine_files import SYSTEM_FILES, MachineFiles
 from runtime.processes import ProcessTable
 from runtime.session_end import END_WAIT_S, STUCK_HINT
 
@@ -51,9 +51,12 @@ class EndedChildren:
 class ProcessRegistry:
     """The registry file, held by one server at a time."""
 
-    def __init__(self, path: Path, processes: ProcessTable) -> None:
+    def __init__(
+        self, path: Path, processes: ProcessTable, files: MachineFiles = SYSTEM_FILES
+    ) -> None:
         """Use the file at `path`, whose directory exists; nothing is read yet."""
         self._path = path
+        self._files = files
         self._processes = processes
         self._children: dict[ProcessIdentity, RegisteredChild] = {}
 
@@ -96,10 +99,10 @@ class ProcessRegistry:
         fault = None
         found: tuple[RegisteredChild, ...] = ()
         try:
-            found = read_registry(self._path)
+            found = read_registry(self._path, self._files)
         except ForeignFile as error:
             fault = error
-            self._path.replace(self._path.with_name(self._path.name + ".unusable"))
+            self._files.rename(self._path, self._path.with_name(self._path.name + ".unusable"))
         ended = tuple([child for child in found if await self._end(child)])
         self._write(())
         dropped = tuple(child for child in found if child not in ended)
@@ -134,17 +137,17 @@ class ProcessRegistry:
             for child in children
         ]
         content = canonical_bytes({"schema": SCHEMA, "children": entries})
-        replace_file(self._path, content + b"\n")
+        self._files.replace(self._path, content + b"\n")
 
 
-def read_registry(path: Path) -> tuple[RegisteredChild, ...]:
+def read_registry(path: Path, files: MachineFiles = SYSTEM_FILES) -> tuple[RegisteredChild, ...]:
     """Return the children in the file, oldest first; none if there is no file.
 
     Raises:
         ForeignFile: It is torn, or does not hold what this version writes.
     """
     try:
-        value = parse_json(path.read_bytes())
+        value = parse_json(files.read(path))
     except FileNotFoundError:
         return ()
     except CanonicalError as error:

@@ -15,6 +15,7 @@ import trio
 from runtime.backoff import Randomness
 from runtime.clock import Clock, SystemClock
 from runtime.errors import CommitExecutorClosed
+from runtime.machine_files import SYSTEM_FILES, MachineFiles
 from runtime.network import Network, UnixNetwork
 from runtime.process import ExecSpawner, Spawner
 from runtime.processes import ProcessTable, SystemProcessTable
@@ -68,6 +69,7 @@ class World:
         sync_points: Where a harness can stop the process.
         network: Local streams between clients and the server.
         signals: Requests to stop.
+        files: The server's own small files.
     """
 
     clock: Clock
@@ -79,6 +81,7 @@ class World:
     sync_points: SyncPoints
     network: Network = field(default_factory=UnixNetwork)
     signals: Signals = field(default_factory=ProcessSignals)
+    files: MachineFiles = SYSTEM_FILES
 
 
 @final

@@ -22,13 +22,11 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, NoReturn, cast
 
 from pi_workflows.protocol.canonical import JsonObject
-from pi_workflows.protocol.frames import FrameDecoder, FrameError, encode_frame, parse_canonical
+from pi_workflows.protocol.frames import FrameDecoder, FrameError, parse_canonical
 from pi_workflows.protocol.states import StepOutcome, WorkerMessageOutcome
-from pi_workflows.protocol.version import RUNNER_MESSAGE
 from pi_workflows.runner.cancellation import Cancellation, CancelReason
 from pi_workflows.runner.entry import (
     EXIT_CHANNEL_LOST,
@@ -40,6 +38,7 @@ from pi_workflows.runner.messages import Call, CallResult, ExitReason, Reply, Se
 from pi_workflows.runner.own_session import kill_rest_of_session
 from pi_workflows.runner.shell_groups import ShellGroups
 from pi_workflows.runner.turn import Turn
+from pi_workflows.runner.wire import Identity, exiting, message_frame, parse_reply
 
 GRACE_MS: Final = 1_000
 """How long user code may go on after its deadline before it is abandoned."""
@@ -55,15 +54,6 @@ _WAKE: Final = b"\0"
 
 class Stopped(Exception):
     """The server asked this child to end; the current node stays unrecorded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What every message of this child carries."""
-
-    run_id: str
-    generation: int
-    runner_epoch: str
 
 
 class Channel:
@@ -171,7 +161,7 @@ class Channel:
     def leave(self, reason: ExitReason, detail: str | None = None) -> NoReturn:
         """Say why, wait a bounded time for the answer, and end the process with code 0."""
         with suppress(queue.Empty, OSError):
-            self._transmit(_exiting(reason, detail))
+            self._transmit(exiting(reason, detail))
             self._replies.get(timeout=_LAST_REPLY_S)
         self.end(EXIT_DONE)
 
@@ -190,19 +180,7 @@ class Channel:
         assert self._identity is not None
         self._sent += 1
         message_id = f"m{self._sent}"
-        frame = encode_frame(
-            {
-                "schema": RUNNER_MESSAGE,
-                "messageId": message_id,
-                "operation": message.operation,
-                "runId": self._identity.run_id,
-                "generation": self._identity.generation,
-                "runnerEpoch": self._identity.runner_epoch,
-                "expectedRevision": message.expected_revision,
-                "payload": message.payload,
-            }
-        )
-        self._connection.sendall(frame)
+        self._connection.sendall(message_frame(self._identity, message_id, message))
         return message_id
 
     def _open(self, turn: Turn) -> None:
@@ -290,7 +268,7 @@ class Channel:
             if frame.get("control") == "stop":
                 self._begin_stop()
             elif "messageId" in frame:
-                reply = _parse_reply(frame)
+                reply = parse_reply(frame)
                 if reply.outcome is WorkerMessageOutcome.CLAIM_LOST:
                     self.end(EXIT_CLAIM_LOST)
                 self._replies.put((cast("str", frame["messageId"]), reply))
@@ -310,7 +288,7 @@ class Channel:
         if stop_at is not None:
             if now >= stop_at:
                 if turn is not None and turn.take_for_watch():
-                    self._exchange_here(_exiting(ExitReason.STOPPED, "user code did not stop"))
+                    self._exchange_here(exiting(ExitReason.STOPPED, "user code did not stop"))
                 self.end(EXIT_DONE)
         elif turn is not None and turn.watch(now) and turn.take_for_watch():
             self._abandon(turn)
@@ -319,9 +297,9 @@ class Channel:
         """Record the time-out in the place of code that does not return, and end the process."""
         reply = self._exchange_here(turn.abandon)
         if reply.outcome is WorkerMessageOutcome.REJECTED:
-            self._exchange_here(_exiting(ExitReason.FAILED, reply.error))
+            self._exchange_here(exiting(ExitReason.FAILED, reply.error))
         else:
-            self._exchange_here(_exiting(ExitReason.ABANDONED_CODE, None))
+            self._exchange_here(exiting(ExitReason.ABANDONED_CODE, None))
         self.end(EXIT_DONE)
 
     def _exchange_here(self, message: Send) -> Reply:
@@ -333,23 +311,3 @@ class Channel:
                 raise FrameError("the server did not answer the last message")
             self._wait_and_read(until)
         return self._replies.get()[1]
-
-
-def _exiting(reason: ExitReason, detail: str | None) -> Send:
-    payload: JsonObject = {"reason": reason.value}
-    if detail is not None:
-        payload["detail"] = detail
-    return Send("runner.exiting", payload, None)
-
-
-def _parse_reply(frame: JsonObject) -> Reply:
-    try:
-        outcome = WorkerMessageOutcome(cast("str", frame["outcome"]))
-    except (KeyError, ValueError) as error:
-        raise FrameError("a reply has no known outcome") from error
-    return Reply(
-        outcome=outcome,
-        revision=cast("int | None", frame.get("revision")),
-        result=cast("JsonObject", frame.get("result") or {}),
-        error=cast("str | None", frame.get("error")),
-    )

@@ -9,7 +9,8 @@ from pi_workflows.authoring.errors import AuthoringError
 from pi_workflows.authoring.loading import load_file
 from pi_workflows.protocol.canonical import JsonObject, digest_hex
 from pi_workflows.protocol.version import RUNNER_LAUNCH, RUNNER_PROTOCOL_VERSION
-from pi_workflows.runner.channel import Identity
+from pi_workflows.runner.sources import DISK_SOURCES, Sources
+from pi_workflows.runner.wire import Identity
 
 SOURCE_CHANGED: Final = "workflowSourceChanged"
 
@@ -66,7 +67,7 @@ def parse_launch(frame: JsonObject) -> Launch:
         raise LaunchError("the launch envelope is malformed") from error
 
 
-def load_verified(launch: Launch) -> Definition:
+def load_verified(launch: Launch, sources: Sources = DISK_SOURCES) -> Definition:
     """Check the source's hash, import exactly the checked bytes, check the definition's digest.
 
     Raises:
@@ -75,7 +76,7 @@ def load_verified(launch: Launch) -> Definition:
     """
     path = launch.source_path
     try:
-        source = path.read_bytes()
+        source = sources.read(path)
     except OSError as error:
         raise SourceChanged(f"{path} cannot be read: {error.strerror}") from error
     found = digest_hex(source)

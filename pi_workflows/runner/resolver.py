@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
 from pi_workflows.authoring.definition import Definition
-from pi_workflows.authoring.discovery import find
 from pi_workflows.authoring.errors import AuthoringError, DefinitionError, NotJsonError
-from pi_workflows.authoring.loading import load_file, source_identity
+from pi_workflows.authoring.loading import load_file
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import (
@@ -34,6 +33,7 @@ from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST
 from pi_workflows.runner.author_errors import describe
 from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_DONE, take_connection
 from pi_workflows.runner.messages import bounded_text
+from pi_workflows.runner.sources import DISK_SOURCES, Sources
 
 TITLE_TIMEOUT_S: Final = 30.0
 """Bound of the callback that makes a run's title."""
@@ -56,7 +56,12 @@ class _Refused(Exception):
         self.message = message
 
 
-def resolve(request: JsonObject, *, title_timeout_s: float = TITLE_TIMEOUT_S) -> JsonObject:
+def resolve(
+    request: JsonObject,
+    *,
+    title_timeout_s: float = TITLE_TIMEOUT_S,
+    sources: Sources = DISK_SOURCES,
+) -> JsonObject:
     """Turn a resolve request into its answer; foreign code runs on the way.
 
     Args:
@@ -68,7 +73,7 @@ def resolve(request: JsonObject, *, title_timeout_s: float = TITLE_TIMEOUT_S) ->
         `detail` is a traceback for people who ask for one.
     """
     try:
-        return _resolve(request, title_timeout_s)
+        return _resolve(request, title_timeout_s, sources)
     except _Refused as refused:
         return _refusal(refused.code, refused.message, refused.__cause__)
     except AuthoringError as refused:
@@ -80,13 +85,13 @@ def resolve(request: JsonObject, *, title_timeout_s: float = TITLE_TIMEOUT_S) ->
         return _refusal(ErrorCode.SOURCE_FAILED, describe(error, None), error)
 
 
-def _resolve(request: JsonObject, title_timeout_s: float) -> JsonObject:
+def _resolve(request: JsonObject, title_timeout_s: float, sources: Sources) -> JsonObject:
     if request.get("schema") != RESOLVE_REQUEST:
         raise _Refused(ErrorCode.PAYLOAD_INVALID, "the resolve request has an unknown schema")
     reference = cast("str", request["workflow"])
     project = Path(cast("str", request["projectPath"]))
-    path = find(reference, project, Path(cast("str", request["home"])))
-    source, source_hash = source_identity(path)
+    path = sources.find(reference, project, Path(cast("str", request["home"])))
+    source, source_hash = sources.identify(path)
     definition = load_file(path, source)
     normalised = definition.accept_input(request["input"])
     answer: JsonObject = {
