@@ -89,6 +89,7 @@ class Operations:
         self._heavy: Final = HeavyReads(services)
         self._table: Final[Mapping[str, _Servable]] = {
             "run.start": _Operation(wire.RunStart, self._run_start),
+            "run.resume": _Operation(wire.NoPayload, self._run_resume, names_run=True),
             "run.cancel": _Operation(wire.RunCancel, self._run_cancel, names_run=True),
             "run.status": _Operation(wire.NoPayload, self._run_status, names_run=True),
             "run.list": _Operation(wire.RunList, self._run_list),
@@ -135,6 +136,9 @@ class Operations:
 
     async def _run_start(self, call: _Call[wire.RunStart]) -> Reply:
         return await self._control.start(call.request, call.payload)
+
+    async def _run_resume(self, call: _Call[wire.NoPayload]) -> Reply:
+        return await self._control.resume(call.request)
 
     async def _run_cancel(self, call: _Call[wire.RunCancel]) -> Reply:
         return await self._control.cancel(call.request, call.payload)

@@ -1,4 +1,4 @@
-"""Start and cancel runs for clients: each command once per request, its receipt in its commit."""
+"""Start, resume and cancel runs: each command once per request, its receipt in its commit."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,6 +21,7 @@ from store.blobs import Blob
 from store.receipts import Reply, Request
 from store.run_cancelling import CancelReply, Verdict, cancel_run
 from store.run_creation import NewRun, create_run
+from store.run_resuming import resume_run
 from store.transaction import Transaction
 from store.unresolved_effects import unresolved
 
@@ -85,6 +86,13 @@ class RunControl:
             services.claims.end(run_id, CANCELLED)
         return reply
 
+    async def resume(self, request: ClientRequest) -> Reply:
+        """Let a run go on that stands still; one that is in hand or queued is adopted."""
+        assert request.run_id is not None
+        permit = Permit(CONTROL, None, request.expected_revision)
+        resume = partial(_resume, permit, request.run_id)
+        return await self._services.store.do(receipts.receipted, self._request(request), resume)
+
     async def stop_server(self, request: ClientRequest) -> Reply:
         """Begin an orderly stop; the receipt is durable before it begins."""
         reply = await self._services.store.do(
@@ -147,6 +155,18 @@ def _create(new: NewRun, tx: Transaction) -> Reply:
         "workflowName": new.workflow_name,
     }
     return Reply(CommandOutcome.ACCEPTED, 1, receipt)
+
+
+def _resume(permit: Permit, run_id: str, tx: Transaction) -> Reply:
+    found = resume_run(tx, permit, run_id)
+    receipt: JsonObject = {
+        "runId": run_id,
+        "verdict": found.verdict.value,
+        "status": found.status.value,
+        "revision": found.revision,
+    }
+    outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
+    return Reply(outcome, found.revision, receipt)
 
 
 def _cancel(permit: Permit, run_id: str, reason: str | None, tx: Transaction) -> Reply:

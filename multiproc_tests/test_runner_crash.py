@@ -213,7 +213,7 @@ def test_runner_that_dies_three_times_without_a_step_is_not_started_again(home: 
     run_id = home.run(DYING)
     view = home.await_view(run_id, lambda view: "reason" in view["display"])
     assert view["display"]["status"] == "queued"
-    assert "three times" in view["display"]["reason"]
+    assert "died 3 times" in view["display"]["reason"]
     home.servers.alive[0].stop()
     home.servers.start()
     home.assert_completed(home.run(SHORT), ["only 1"], "done")

@@ -4,6 +4,7 @@ Pure: everything follows from the facts of one reading. Controls are hints; whoe
 command checks again.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -34,24 +35,50 @@ _REQUEST_CONTROLS: Final = {
     "agent": ("update", "submit"),
 }
 
+
+@dataclass(frozen=True, slots=True)
+class _Standstill:
+    """Why a run does not move.
+
+    Attributes:
+        code: stable name of the reason.
+        reason: what blocks it and what to do, for people.
+        next: the command to run next.
+    """
+
+    code: str
+    reason: str
+    next: str
+
+
+_RESUME: Final = "pi-workflows resume {run_id}"
 _BLOCKED: Final = {
-    ParkReason.SOURCE_CHANGED: (
-        "the workflow's source is no longer the one this run was started with; "
-        "cancel it (pi-workflows cancel {run_id}) and start it anew"
+    ParkReason.SOURCE_CHANGED: _Standstill(
+        ParkReason.SOURCE_CHANGED.value,
+        "the workflow's source is no longer the one this run was started with; restore it and "
+        f"resume the run ({_RESUME}), or cancel it (pi-workflows cancel {{run_id}})",
+        _RESUME,
     ),
-    ParkReason.NO_PROGRESS: (
-        "its runner died three times in a row without finishing a step; how the last one ended "
-        "is in pi-workflows show {run_id}; cancel the run (pi-workflows cancel {run_id}), mend "
-        "the cause and start it anew"
+    ParkReason.NO_PROGRESS: _Standstill(
+        ParkReason.NO_PROGRESS.value,
+        "its runner died {deaths} times in a row without finishing a step; how the last one "
+        "ended is in pi-workflows show {run_id}; mend the cause and resume the run for one more "
+        f"try ({_RESUME}), or cancel it (pi-workflows cancel {{run_id}})",
+        _RESUME,
     ),
 }
-
-_AMBIGUOUS: Final = (
+_AMBIGUOUS: Final = _Standstill(
+    ParkReason.EFFECT_AMBIGUOUS.value,
     "nobody knows whether an action on the outside world happened, and it is not tried again by "
-    "itself; look there, then cancel the run (pi-workflows cancel {run_id})"
+    "itself; look there, then cancel the run (pi-workflows cancel {run_id})",
+    "pi-workflows show {run_id}",
 )
-_PAUSED: Final = "it was paused and goes on when it is resumed"
-_REQUESTED: Final = "it needs an answer to a pending {kind} request"
+_PAUSED: Final = _Standstill("paused", "it was paused and goes on when it is resumed", _RESUME)
+_REQUESTED: Final = _Standstill(
+    "waitingForInteraction",
+    "it needs an answer to a pending {kind} request",
+    "pi-workflows show {run_id}",
+)
 
 
 def display_status(run: SummaryRow, now: int) -> DisplayStatus:
@@ -76,16 +103,20 @@ def display_status(run: SummaryRow, now: int) -> DisplayStatus:
 
 
 def display(run: SummaryRow, now: int) -> JsonObject:
-    """Return `{status, reason?, retryAt?, controls}`.
+    """Return `{status, code?, reason?, next?, retryAt?, controls}`.
 
-    `reason` is there exactly when the run needs somebody and says what blocks and what to do
-    next; `retryAt` when the scheduler is holding the run back after a death.
+    `code`, `reason` and `next` are there exactly when the run needs somebody: a stable name of
+    what blocks it, the same for people, and the command to run next. `retryAt` is there when the
+    scheduler is holding the run back after a death.
     """
     status = display_status(run, now)
     shown: JsonObject = {"status": status.value}
-    reason = _reason(run, status)
-    if reason is not None:
-        shown["reason"] = reason
+    standstill = _standstill(run, status)
+    if standstill is not None:
+        facts = {"run_id": run.run_id, "deaths": run.deaths, "kind": run.request_kind}
+        shown["code"] = standstill.code
+        shown["reason"] = standstill.reason.format(**facts)
+        shown["next"] = standstill.next.format(**facts)
     elif _is_held_back(run, status, now):
         assert run.available_at is not None
         shown["retryAt"] = rfc3339(run.available_at)
@@ -109,16 +140,16 @@ def _is_held_back(run: SummaryRow, status: DisplayStatus, now: int) -> bool:
     )
 
 
-def _reason(run: SummaryRow, status: DisplayStatus) -> str | None:
+def _standstill(run: SummaryRow, status: DisplayStatus) -> _Standstill | None:
     match status:
         case DisplayStatus.AMBIGUOUS:
-            return _AMBIGUOUS.format(run_id=run.run_id)
+            return _AMBIGUOUS
         case DisplayStatus.PAUSED:
             return _PAUSED
         case DisplayStatus.WAITING if run.request_kind is not None:
-            return _REQUESTED.format(kind=run.request_kind)
+            return _REQUESTED
         case DisplayStatus.QUEUED if run.error_code in _BLOCKED:
-            return _BLOCKED[ParkReason(run.error_code)].format(run_id=run.run_id)
+            return _BLOCKED[ParkReason(run.error_code)]
         case _:
             return None
 

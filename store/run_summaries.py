@@ -22,6 +22,7 @@ class SummaryRow:
         presentation_revision: of its views; 0 before the first one was announced.
         claimed_until: UTC epoch ms at which the run's lease ends; None when nobody owns it.
         queue_status: None for a run that was never scheduled.
+        deaths: of its runners in a row without progress.
         request_kind: kind of the pending request; None when none is pending.
         ambiguous: True while an effect of the run may or may not have happened.
         open_turn: True while a model's turn that the run started is open.
@@ -44,6 +45,7 @@ class SummaryRow:
     claimed_until: int | None
     queue_status: QueueStatus | None
     available_at: int | None
+    deaths: int
     error_code: str | None
     request_kind: str | None
     ambiguous: bool
@@ -57,7 +59,7 @@ SELECT_SUMMARIES: Final = """
            o.revision AS run_revision,
            coalesce(v.presentation_revision, 0) AS presentation_revision,
            l.expires_at AS claimed_until, q.status AS queue_status, q.available_at,
-           q.error_code, i.kind AS request_kind,
+           coalesce(q.consecutive_errors, 0) AS deaths, q.error_code, i.kind AS request_kind,
            EXISTS (SELECT 1 FROM effects AS e
                     WHERE e.source_resource_id = r.resource_id
                       AND e.status = 'ambiguous' AND e.settled_at IS NULL) AS ambiguous,

@@ -19,6 +19,14 @@ class CountsRow:
     ambiguous_effects: int
 
 
+@dataclass(frozen=True, slots=True)
+class ParkedRow:
+    """How many runs are parked for one reason."""
+
+    reason: str
+    runs: int
+
+
 SELECT_COUNTS: Final = """
     SELECT (SELECT count(*) FROM run_queue WHERE status = 'queued') AS queued,
            (SELECT count(*) FROM run_queue WHERE status = 'starting') AS starting,
@@ -28,18 +36,27 @@ SELECT_COUNTS: Final = """
            (SELECT count(*) FROM effects WHERE status = 'ambiguous') AS ambiguous_effects
 """
 
-ROW_STATEMENTS: Final = {"SELECT_COUNTS": CountsRow}
+SELECT_PARKED: Final = """
+    SELECT coalesce(error_code, 'none') AS reason, count(*) AS runs
+      FROM run_queue WHERE status = 'parked' GROUP BY 1 ORDER BY 1
+"""
+
+ROW_STATEMENTS: Final = {"SELECT_COUNTS": CountsRow, "SELECT_PARKED": ParkedRow}
 
 
 def counts(reading: Reading) -> JsonObject:
-    """Return the counts under their wire names."""
+    """Return the counts under their wire names; `parkedBecause` counts parked runs by reason."""
     row = reading.one(CountsRow, SELECT_COUNTS, {})
     assert row is not None, "a query of counts has one row"
+    parked: JsonObject = {
+        group.reason: group.runs for group in reading.many(ParkedRow, SELECT_PARKED, {})
+    }
     return {
         "queued": row.queued,
         "starting": row.starting,
         "running": row.running,
         "parked": row.parked,
+        "parkedBecause": parked,
         "waiting": row.waiting,
         "ambiguousEffects": row.ambiguous_effects,
     }

@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "list": "pi_workflows.cli.view_commands:list_runs",
     "show": "pi_workflows.cli.view_commands:show",
     "watch": "pi_workflows.cli.run_commands:watch",
+    "resume": "pi_workflows.cli.run_commands:resume",
     "cancel": "pi_workflows.cli.view_commands:cancel",
     "server": "pi_workflows.cli.server_commands:server",
     "state": "pi_workflows.cli.state_commands:state",

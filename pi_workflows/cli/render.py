@@ -145,8 +145,7 @@ def run_state(state: JsonObject) -> str:
         node = text_of(state.get("currentNode"))
         lines.append(f"{GLYPH_CURRENT} {node}  {text_of(state.get('statusDetail'))}".rstrip())
     lines += _open_effects(state)
-    if isinstance(display := state.get("display"), dict) and display.get("reason") is not None:
-        lines += ["", text_of(display.get("reason"))]
+    lines += _standstill(state.get("display"))
     lines += _last_runner(state.get("lastRunner"))
     if isinstance(error := state.get("error"), str):
         lines += ["", safe_text(error)]
@@ -156,6 +155,27 @@ def run_state(state: JsonObject) -> str:
     if "finalOutput" in state:
         lines += ["", result(state["finalOutput"])]
     return "\n".join(lines)
+
+
+def _standstill(display: JsonValue) -> list[str]:
+    """Return why a run does not move, and the next command or when it is started again."""
+    if not isinstance(display, dict):
+        return []
+    lines = []
+    if display.get("reason") is not None:
+        code = text_of(display.get("code"))
+        lines = [
+            "",
+            f"{code}: {text_of(display['reason'])}" if code else text_of(display["reason"]),
+        ]
+    if display.get("next") is not None:
+        lines.append(f"next: {text_of(display['next'])}")
+    if display.get("retryAt") is not None:
+        lines += [
+            "",
+            f"it is held back after a death and goes on {local_time(display['retryAt'])}",
+        ]
+    return lines
 
 
 def _last_runner(end: JsonValue) -> list[str]:

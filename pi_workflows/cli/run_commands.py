@@ -1,4 +1,4 @@
-"""Commands that start a run or stay with one: `run`, `watch`."""
+"""Commands that start a run, let one go on, or stay with one: `run`, `resume`, `watch`."""
 
 import sys
 from pathlib import Path
@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from pi_workflows.cli.progress import Progress
 
 _SUFFIX: Final = ".py"
+_RESUMED: Final = {
+    "resumable": "{run_id} goes on; come back with: pi-workflows watch {run_id}",
+    "alreadyRunning": "{run_id} runs already; come back with: pi-workflows watch {run_id}",
+}
+_RESUMED_ELSE: Final = "{run_id} waits for an answer; look with: pi-workflows show {run_id}"
 
 
 @click.command(
@@ -76,6 +81,35 @@ def run(
         _print_detached(run_id, started, as_json=as_json)
         return ExitCode.OK
     return _attend(paths, run_id, started.get("status"), as_json=as_json)
+
+
+@click.command(
+    epilog=epilog(
+        "pi-workflows resume RUN",
+        "pi-workflows resume RUN --detach --json | jq -r .verdict",
+    )
+)
+@click.argument("run_id", metavar=RUN_METAVAR)
+@click.option("--detach", is_flag=True, help="Return as soon as the run may go on.")
+@json_option("Print one document: runId, status, and at the end finalOutput or error.")
+@debug_option
+def resume(*, run_id: str, detach: bool, as_json: bool) -> int:
+    """Let a run go on that stands still, and stay with it.
+
+    For a run that is parked: its runner kept dying, its source had changed and was restored, or
+    it is held back between two tries. Steps that are recorded do not run again. A run that is
+    queued or running is left as it is. Ctrl-C detaches. Exit codes are those of `run`.
+    """
+    paths = user_paths()
+    with client_of(paths) as client:
+        resumed = client.call("run.resume", run_id=run_id).receipt
+    if not detach:
+        return _attend(paths, run_id, resumed.get("status"), as_json=as_json)
+    if as_json:
+        output.print_json(resumed)
+    else:
+        output.tell(_RESUMED.get(str(resumed.get("verdict")), _RESUMED_ELSE).format(run_id=run_id))
+    return ExitCode.OK
 
 
 @click.command(

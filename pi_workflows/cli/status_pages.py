@@ -64,6 +64,7 @@ _SERVER: Final[Sequence[_Group]] = (
             _Line("running", "running"),
             _Line("waiting", "waiting"),
             _Line("parked", "parked"),
+            _Line("parkedBecause", "parked because", _tally),
             _Line("ambiguousEffects", "ambiguous effects"),
         ),
     ),

@@ -52,6 +52,7 @@ def list_runs(*, status: str | None, limit: int, as_json: bool) -> None:
             for run in runs:
                 output.print_json(run)
             return
+        listed = list(runs)
         rows = [
             (
                 render.text_of(run.get("runId")),
@@ -61,11 +62,12 @@ def list_runs(*, status: str | None, limit: int, as_json: bool) -> None:
                 render.text_of(run.get("steps")),
                 render.workflow_name(run),
             )
-            for run in runs
+            for run in listed
         ]
     if rows:
         headers = ("RUN", "STATUS", "CREATED", "TOOK", "STEPS", "WORKFLOW")
         output.print_text(render.table(headers, rows))
+        _tell_next_commands(listed)
     else:
         output.tell("no runs yet: pi-workflows run FILE starts one" if not status else "no runs")
 
@@ -106,6 +108,18 @@ def cancel(*, run_id: str, reason: str | None, as_json: bool) -> int:
     else:
         _tell_verdict(run_id, verdict)
     return ExitCode.OK if verdict.get("status") == "cancelled" else ExitCode.FAILED
+
+
+def _tell_next_commands(runs: list[JsonObject]) -> None:
+    """Say of each run that needs somebody why it stands, and what to do next."""
+    for run in runs:
+        display = run.get("display")
+        if isinstance(display, dict) and display.get("next") is not None:
+            output.tell(
+                f"{render.text_of(run.get('runId'))} stands still"
+                f" ({render.text_of(display.get('code'))});"
+                f" next: {render.text_of(display.get('next'))}"
+            )
 
 
 def _runs(client: BlockingClient, status: str | None, limit: int) -> Iterator[JsonObject]:

@@ -72,7 +72,8 @@ def remark_of(view: JsonObject) -> str:
     if status == DisplayStatus.PAUSED:
         return f"{run_id} is paused{because}. Look with: pi-workflows show {run_id}"
     if _is_parked(view):
-        return f"{run_id} is parked: {reason}"
+        command = text_of(member(view, "display").get("next"))
+        return f"{run_id} is parked: {reason}" + (f"; next: {command}" if command else "")
     return ""
 
 

@@ -39,6 +39,7 @@ RUN: Final = SummaryRow(
     claimed_until=NOW + 1,
     queue_status=QueueStatus.RUNNING,
     available_at=1,
+    deaths=0,
     error_code=None,
     request_kind=None,
     ambiguous=False,
@@ -112,12 +113,15 @@ def test_run_that_needs_somebody_says_what_blocks_and_the_next_command(
     ambiguous = error_code is ParkReason.EFFECT_AMBIGUOUS
     shown = display(replace(PARKED, error_code=error_code, ambiguous=ambiguous), NOW)
     assert "pi-workflows cancel run-1" in str(shown["reason"])
+    assert shown["code"] == error_code.value
+    assert str(shown["next"]).startswith("pi-workflows ")
+    assert ("pi-workflows resume run-1" in str(shown["reason"])) is not ambiguous
 
 
 @pytest.mark.parametrize("error_code", [None, ParkReason.HANDOFF, ParkReason.CRASHED])
 def test_run_that_goes_on_by_itself_has_no_reason_but_its_instant(error_code: str | None) -> None:
     shown = display(replace(PARKED, error_code=error_code, available_at=NOW + 500), NOW)
-    assert "reason" not in shown
+    assert not {"reason", "code", "next"} & shown.keys()
     assert shown["retryAt"] == "1970-01-01T00:00:01.500Z"
     assert "retryAt" not in display(replace(PARKED, error_code=error_code), NOW)
 
@@ -133,7 +137,8 @@ def test_three_deaths_without_progress_park_the_run_for_a_person(
         scripted.now += run_queue.RETRY_MAX_MS
     shown = view_of(scripted, "run-1")["display"]
     assert shown["status"] == "queued"
-    assert "three times" in shown["reason"]
+    assert "died 3 times" in shown["reason"]
+    assert (shown["code"], shown["next"]) == ("runnerNoProgress", "pi-workflows resume run-1")
     assert scripted.read(run_queue.claimable, 10) == []
     with pytest.raises(NotClaimableError):
         run.begin()
