@@ -1,19 +1,23 @@
-"""The child's end of the runner protocol: blocking frames, and a thread that watches.
+"""The child's end of the runner protocol: blocking exchanges, and a thread that watches.
 
-User code owns the main thread (README 32). The main thread sends; the watching thread alone reads,
-keeps the deadlines and obeys control frames. It promises:
+User code owns the main thread (README 32), and the main thread itself sends and reads: an exchange
+between two nodes wakes nobody else. The watching thread never reads. It sleeps until the stream
+hangs up, the current deadline comes or the process is to stop. It promises:
 
-- when the server is gone (end of stream) or the claim is lost, the process ends at once, its own
-  shell groups and the rest of its session killed first, whatever user code is doing;
+- when the server is gone or the claim is lost, the process ends at once, its own shell groups and
+  the rest of its session killed first, whatever user code is doing;
 - a deadline cancels the code; code that has not returned after the grace is abandoned: the
   time-out is recorded from here and the process ends, so abandoned code never runs beside the
   next node;
-- `{"control":"stop"}` and SIGTERM end the process within a bound, the current node unrecorded.
+- SIGTERM ends the process within a bound, the current node unrecorded.
+
+Who speaks: an exchange is made under the connection's `word`, and so is the end of a turn.
+Whoever holds it knows that no frame is half sent and whether a turn is open. User code may speak
+while its turn is open, from any of its threads; once the watching thread has abandoned the turn
+it keeps the word for ever.
 """
 
 import os
-import queue
-import select
 import signal
 import socket
 import sys
@@ -22,12 +26,15 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, NoReturn, cast
+from dataclasses import replace
+from typing import Final, NoReturn
 
 from pi_workflows.protocol.canonical import JsonObject
-from pi_workflows.protocol.frames import FrameDecoder, FrameError, parse_canonical
+from pi_workflows.protocol.frames import FrameError
 from pi_workflows.protocol.states import StepOutcome, WorkerMessageOutcome
+from pi_workflows.runner.alarm import Alarm
 from pi_workflows.runner.cancellation import Cancellation, CancelReason
+from pi_workflows.runner.connection import ChannelLost, Connection
 from pi_workflows.runner.entry import (
     EXIT_CHANNEL_LOST,
     EXIT_CLAIM_LOST,
@@ -47,17 +54,18 @@ SHELL_GRACE_MS: Final = 3_000
 """The same for a node that runs a command: TERM, 1 s, KILL, up to 2 s for the receipt."""
 
 _LAST_REPLY_S: Final = 10.0  # A server this slow has its own deadline for a stopped child.
-_READ_BYTES: Final = 65_536
-_POLL_MS_MAX: Final = 3_600_000
-_WAKE: Final = b"\0"
 
 
 class Stopped(Exception):
     """The server asked this child to end; the current node stays unrecorded."""
 
 
+class TurnOver(Exception):
+    """The code that wants to speak belongs to a node that has ended."""
+
+
 class Channel:
-    """Frames over one stream socket; owned by the main thread, watched by a second one.
+    """Exchanges over one stream socket; a second thread watches.
 
     Args:
         connection: this end of the socket pair; blocking.
@@ -68,35 +76,27 @@ class Channel:
     def __init__(
         self, connection: socket.socket, groups: ShellGroups, *, grace_ms: int = GRACE_MS
     ) -> None:
-        self._connection = connection
+        self._connection = Connection(connection)
+        self._alarm = Alarm(connection.fileno())
         self._groups = groups
         self._grace_ms = grace_ms
         self._identity: Identity | None = None
         self._sent = 0
-        self._decoder = FrameDecoder()
-        self._lines: list[bytes] = []
-        self._replies: queue.SimpleQueue[tuple[str, Reply]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # Guards the three below, never held while waiting.
         self._turn: Turn | None = None
         self._stop_at: float | None = None
         self._planned_wake = 0.0
         self._forking = threading.local()
-        self._wake_reader, self._wake_writer = os.pipe()
-        os.set_blocking(self._wake_reader, False)
-        os.set_blocking(self._wake_writer, False)
+        self._is_forked = False
 
     def receive_first(self) -> JsonObject:
         """Read the frame that opens the conversation; call it before `start`.
 
         Raises:
-            FrameError: the stream ended first or the frame is malformed.
+            OSError: the stream ended first or broke.
+            FrameError: the frame is malformed.
         """
-        while not self._lines:
-            data = self._connection.recv(_READ_BYTES)
-            if not data:
-                raise FrameError("the stream ended before the first frame")
-            self._lines += self._decoder.feed(data)
-        return parse_canonical(self._lines.pop(0))
+        return self._connection.receive_first()
 
     def start(self, identity: Identity) -> None:
         """Begin to watch; from now on the process ends with the stream. Main thread only."""
@@ -104,7 +104,7 @@ class Channel:
         signal.signal(signal.SIGTERM, self._on_sigterm)
         # The C-level handler writes the signal's number even while user code keeps the main
         # thread in one long call.
-        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self._alarm.writer, warn_on_full_buffer=False)
         os.register_at_fork(
             before=self._hold_signals,
             after_in_parent=self._release_signals,
@@ -115,15 +115,40 @@ class Channel:
     def request(self, message: Send) -> Reply:
         """Send one message and wait for its reply, however long the server takes.
 
+        For the main thread between two turns.
+
         Raises:
             Stopped: the server asked to stop; the message was answered all the same.
+            OSError, FrameError: the channel is lost.
         """
-        message_id = self._transmit(message)
-        answered, reply = self._replies.get()
-        assert answered == message_id
+        with self._connection.word:
+            reply = self._exchange(message)
         if self._stop_at is not None:
             raise Stopped
         return reply
+
+    def request_in_turn(self, message: Send) -> Reply:
+        """Send one message for the user code that runs now; from any of its threads.
+
+        It builds on no revision. What it makes of the run's revision is remembered for whatever
+        is sent after the code, by the engine or in the place of abandoned code.
+
+        Raises:
+            TurnOver: the node has ended, or its code is not running yet; nothing was sent.
+            Stopped: the server asked to stop; nothing was sent.
+            OSError, FrameError: the channel is lost.
+        """
+        assert message.expected_revision is None
+        with self._connection.word:
+            turn = self._turn
+            if self._stop_at is not None:
+                raise Stopped
+            if turn is None:
+                raise TurnOver
+            reply = self._exchange(message)
+            if reply.revision is not None:
+                turn.revision = reply.revision
+            return reply
 
     def run_turn(self, call: Call, work: Callable[[Cancellation], CallResult]) -> CallResult:
         """Run user code on this thread, under its deadline.
@@ -133,11 +158,13 @@ class Channel:
             work: must not raise, and should return soon after the cancellation is set.
 
         Returns:
-            What `work` returned, or `timed_out` (with its receipt) if it came back too late. Does
-            not return at all if the code was abandoned: then the process ends.
+            What `work` returned, or `timed_out` (with its receipt) if it came back too late, and
+            the run's revision if the code has moved it. Does not return at all if the code was
+            abandoned: then the process ends.
 
         Raises:
             Stopped: the server asked to stop; the result is discarded.
+            OSError: the code has closed the channel, or this is a process that it has forked.
         """
         extra_ms = 0 if call.node.shell is None else SHELL_GRACE_MS - GRACE_MS
         turn = Turn(
@@ -148,27 +175,30 @@ class Channel:
         )
         self._open(turn)
         result = work(turn.cancellation)
-        if not turn.take_for_main(time.monotonic()):
-            threading.Event().wait()  # The watching thread is ending this process.
-        with self._lock:
-            self._turn = None
-            if self._stop_at is not None:
-                raise Stopped
+        with self._connection.word:  # For ever, if the watching thread is ending this process.
+            self._connection.check_own()
+            turn.close(time.monotonic())
+            with self._lock:
+                self._turn = None
+        if self._stop_at is not None:
+            raise Stopped
         if turn.cancellation.reason is CancelReason.DEADLINE:
-            return CallResult(outcome=StepOutcome.TIMED_OUT, receipt=result.receipt)
-        return result
+            result = CallResult(outcome=StepOutcome.TIMED_OUT, receipt=result.receipt)
+        return result if turn.revision is None else replace(result, revision=turn.revision)
 
     def leave(self, reason: ExitReason, detail: str | None = None) -> NoReturn:
         """Say why, wait a bounded time for the answer, and end the process with code 0."""
-        with suppress(queue.Empty, OSError):
-            self._transmit(exiting(reason, detail))
-            self._replies.get(timeout=_LAST_REPLY_S)
+        with suppress(OSError, FrameError):
+            self._connection.bound(_LAST_REPLY_S)
+            with self._connection.word:
+                self._exchange(exiting(reason, detail))
         self.end(EXIT_DONE)
 
     def end(self, code: int) -> NoReturn:
         """End the process from any thread: no user code runs on the way, nothing of it stays."""
-        self._groups.kill_all()
-        kill_rest_of_session()
+        if not self._is_forked:
+            self._groups.kill_all()
+            kill_rest_of_session()
         if threading.current_thread() is threading.main_thread():
             # The watching thread must not wait for a buffer that stuck code may hold.
             with suppress(OSError, ValueError):
@@ -176,12 +206,16 @@ class Channel:
                 sys.stderr.flush()
         os._exit(code)
 
-    def _transmit(self, message: Send) -> str:
+    def _exchange(self, message: Send) -> Reply:
+        """Send and wait, with the word held; a lost claim ends the process."""
         assert self._identity is not None
         self._sent += 1
         message_id = f"m{self._sent}"
-        self._connection.sendall(message_frame(self._identity, message_id, message))
-        return message_id
+        frame = message_frame(self._identity, message_id, message)
+        reply = parse_reply(self._connection.exchange(message_id, frame))
+        if reply.outcome is WorkerMessageOutcome.CLAIM_LOST:
+            self.end(EXIT_CLAIM_LOST)
+        return reply
 
     def _open(self, turn: Turn) -> None:
         with self._lock:
@@ -191,11 +225,7 @@ class Channel:
             wakes_at = turn.wakes_at
             too_late = wakes_at is not None and wakes_at < self._planned_wake
         if too_late:
-            self._wake()
-
-    def _wake(self, what: bytes = _WAKE) -> None:
-        with suppress(BlockingIOError):  # A full pipe wakes just as well.
-            os.write(self._wake_writer, what)
+            self._alarm.wake()
 
     def _hold_signals(self) -> None:
         """Keep SIGTERM from a forked child until it has left the wake-up pipe."""
@@ -207,23 +237,26 @@ class Channel:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
     def _let_go(self) -> None:
-        """Leave the pipe and the handler in a forked child: its SIGTERM is not the runner's."""
+        """In a forked child: leave pipe, handler and locks; its SIGTERM is not the runner's."""
+        self._is_forked = True
+        self._connection.let_go()
+        self._lock = threading.Lock()
         signal.set_wakeup_fd(-1)
         if signal.getsignal(signal.SIGTERM) == self._on_sigterm:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.close(self._wake_reader)
-        os.close(self._wake_writer)
+        self._alarm.close()
         self._release_signals()
 
     def _on_sigterm(self, number: int, _frame: object) -> None:
-        self._wake(bytes([number]))  # Also heard while trio has borrowed the wakeup descriptor.
+        # Also heard while trio has borrowed the wakeup descriptor.
+        self._alarm.wake(bytes([number]))
 
     def _watch(self) -> NoReturn:
         code = EXIT_CRASHED
         try:
-            self._take_lines()
             while True:
-                self._wait_and_read(self._plan())
+                if signal.SIGTERM in self._alarm.sleep(self._plan()):
+                    self._begin_stop()
                 self._keep_time(time.monotonic())
         except (OSError, FrameError) as lost:
             code = EXIT_CHANNEL_LOST
@@ -234,44 +267,15 @@ class Channel:
             self.end(code)
 
     def _plan(self) -> float | None:
-        """Return when to wake at the latest, in monotonic seconds."""
+        """Return when to wake at the latest, in monotonic seconds.
+
+        A turn that is opened meanwhile wakes the thread only if its deadline comes earlier.
+        """
         with self._lock:
             times = [self._stop_at, self._turn.wakes_at if self._turn is not None else None]
             planned = min((at for at in times if at is not None), default=None)
             self._planned_wake = float("inf") if planned is None else planned
             return planned
-
-    def _wait_and_read(self, until: float | None) -> None:
-        poll = select.poll()
-        poll.register(self._connection, select.POLLIN)
-        poll.register(self._wake_reader, select.POLLIN)
-        wait_ms = None
-        if until is not None:
-            # poll counts whole milliseconds and rounds down: one more, or it would spin at the
-            # end. It takes no more than 31 bits; waking early only plans again.
-            left_ms = int((until - time.monotonic()) * 1000) + 1
-            wait_ms = min(max(0, left_ms), _POLL_MS_MAX)
-        ready = {descriptor for descriptor, _ in poll.poll(wait_ms)}
-        woken = os.read(self._wake_reader, _READ_BYTES) if self._wake_reader in ready else b""
-        if signal.SIGTERM in woken:
-            self._begin_stop()
-        if self._connection.fileno() in ready:
-            data = self._connection.recv(_READ_BYTES)
-            if not data:
-                raise FrameError("the server closed the stream")
-            self._lines += self._decoder.feed(data)
-            self._take_lines()
-
-    def _take_lines(self) -> None:
-        while self._lines:
-            frame = parse_canonical(self._lines.pop(0))
-            if frame.get("control") == "stop":
-                self._begin_stop()
-            elif "messageId" in frame:
-                reply = parse_reply(frame)
-                if reply.outcome is WorkerMessageOutcome.CLAIM_LOST:
-                    self.end(EXIT_CLAIM_LOST)
-                self._replies.put((cast("str", frame["messageId"]), reply))
 
     def _begin_stop(self) -> None:
         with self._lock:
@@ -287,27 +291,32 @@ class Channel:
             turn, stop_at = self._turn, self._stop_at
         if stop_at is not None:
             if now >= stop_at:
-                if turn is not None and turn.take_for_watch():
-                    self._exchange_here(exiting(ExitReason.STOPPED, "user code did not stop"))
-                self.end(EXIT_DONE)
-        elif turn is not None and turn.watch(now) and turn.take_for_watch():
+                self._end_stopped()
+        elif turn is not None and turn.watch(now):
             self._abandon(turn)
 
-    def _abandon(self, turn: Turn) -> NoReturn:
-        """Record the time-out in the place of code that does not return, and end the process."""
-        reply = self._exchange_here(turn.abandon)
-        if reply.outcome is WorkerMessageOutcome.REJECTED:
-            self._exchange_here(exiting(ExitReason.FAILED, reply.error))
-        else:
-            self._exchange_here(exiting(ExitReason.ABANDONED_CODE, None))
+    def _end_stopped(self) -> NoReturn:
+        """End code that ignores the stop; whoever speaks for the process now goes unheard."""
+        if self._connection.word.acquire(blocking=False) and self._turn is not None:
+            self._connection.bound(_LAST_REPLY_S)
+            self._exchange(exiting(ExitReason.STOPPED, "user code did not stop"))
         self.end(EXIT_DONE)
 
-    def _exchange_here(self, message: Send) -> Reply:
-        """Like `request`, on the watching thread, bounded."""
-        self._transmit(message)
-        until = time.monotonic() + _LAST_REPLY_S
-        while self._replies.empty():
-            if time.monotonic() >= until:
-                raise FrameError("the server did not answer the last message")
-            self._wait_and_read(until)
-        return self._replies.get()[1]
+    def _abandon(self, turn: Turn) -> None:
+        """Record the time-out in the place of code that does not return, and end the process.
+
+        Returns only if the code has come back after all.
+        """
+        if not self._connection.word.acquire(timeout=_LAST_REPLY_S):
+            raise ChannelLost("an exchange of user code does not end")
+        if self._turn is not turn:
+            self._connection.word.release()
+            return
+        self._connection.bound(_LAST_REPLY_S)
+        revision = turn.abandon.expected_revision if turn.revision is None else turn.revision
+        reply = self._exchange(replace(turn.abandon, expected_revision=revision))
+        if reply.outcome is WorkerMessageOutcome.REJECTED:
+            self._exchange(exiting(ExitReason.FAILED, reply.error))
+        else:
+            self._exchange(exiting(ExitReason.ABANDONED_CODE, None))
+        self.end(EXIT_DONE)

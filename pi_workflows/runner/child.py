@@ -80,7 +80,7 @@ def run_child(connection: socket.socket, options: ChildOptions) -> NoReturn:
         ending = _run(launch, channel, groups, options)
     except Stopped:
         channel.leave(ExitReason.STOPPED)
-    except OSError as error:
+    except (OSError, FrameError) as error:
         sys.stderr.write(f"runner: the channel is lost: {error}\n")
         channel.end(EXIT_CHANNEL_LOST)
     except BaseException:  # noqa: BLE001 - a bug must end the process, not leave it half alive

@@ -239,6 +239,8 @@ class Engine:
         )
         result = yield call
         assert isinstance(result, CallResult)
+        if result.revision is not None:
+            self._revision = result.revision
         if result.outcome is StepOutcome.TIMED_OUT:
             return CallResult(outcome=late.outcome, error=late.error, receipt=result.receipt)
         return result

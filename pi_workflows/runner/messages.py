@@ -88,12 +88,14 @@ class CallResult:
             for `Purpose.REQUEST` the effect's request.
         error: text of at most `ERROR_CHARS_MAX` characters; None after `ok`.
         receipt: what an action or shell node did, even when it failed; None for others.
+        revision: of the run, if the code has moved it by what it sent itself; else None.
     """
 
     outcome: StepOutcome
     output: JsonValue = None
     error: str | None = None
     receipt: JsonObject | None = None
+    revision: int | None = None
 
 
 class ExitReason(enum.StrEnum):

@@ -1,25 +1,15 @@
-"""One call of user code on the main thread, and who may speak for the run when it is late."""
-
-import enum
-import threading
+"""One call of user code on the main thread: its deadline, its grace, and when it is given up."""
 
 from pi_workflows.runner.cancellation import Cancellation, CancelReason
 from pi_workflows.runner.messages import Send
 
 
-class _Holder(enum.Enum):
-    CODE = enum.auto()
-    MAIN = enum.auto()
-    WATCH = enum.auto()
-
-
 class Turn:
-    """The right to send the next message, held by the running code until somebody takes it.
+    """The time of one call. Instants are monotonic seconds.
 
-    The main thread takes it when the code returns; the watching thread takes it when the code has
-    ignored its deadline for the grace. A lock decides, so exactly one of them sends.
-
-    Instants are monotonic seconds.
+    Attributes:
+        abandon: what is sent in its place when the code ignores its deadline for the grace.
+        revision: of the run after what the code itself has sent; None while it has sent nothing.
     """
 
     def __init__(
@@ -27,8 +17,7 @@ class Turn:
     ) -> None:
         self.cancellation = Cancellation()
         self.abandon = abandon
-        self._lock = threading.Lock()
-        self._holder = _Holder.CODE
+        self.revision: int | None = None
         self._deadline_at = None if timeout_ms is None else started_at + timeout_ms / 1000
         self._grace_s = grace_ms / 1000
         self._grace_until: float | None = None
@@ -47,21 +36,7 @@ class Turn:
             self.cancellation.cancel(CancelReason.DEADLINE)
         return now >= self._grace_until
 
-    def take_for_watch(self) -> bool:
-        """Return True if the watching thread now holds the turn."""
-        return self._take(_Holder.WATCH)
-
-    def take_for_main(self, now: float) -> bool:
-        """Return True if the main thread now holds the turn; notes a deadline passed by `now`."""
-        if not self._take(_Holder.MAIN):
-            return False
+    def close(self, now: float) -> None:
+        """Note a deadline that has passed by `now`, when the code has returned."""
         if self._deadline_at is not None and now >= self._deadline_at:
             self.cancellation.cancel(CancelReason.DEADLINE)
-        return True
-
-    def _take(self, holder: _Holder) -> bool:
-        with self._lock:
-            if self._holder is not _Holder.CODE:
-                return False
-            self._holder = holder
-            return True

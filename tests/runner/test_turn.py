@@ -1,4 +1,4 @@
-"""Who may speak for the run when user code is late."""
+"""When user code is late, and when it is given up."""
 
 import pytest
 
@@ -31,22 +31,13 @@ def test_a_late_watch_still_grants_the_whole_grace() -> None:
     assert one.wakes_at == 500.5
 
 
-def test_exactly_one_side_takes_the_turn() -> None:
-    first = turn()
-    assert first.take_for_watch()
-    assert not first.take_for_main(102.0)
-    second = turn()
-    assert second.take_for_main(102.0)
-    assert not second.take_for_watch()
-
-
 @pytest.mark.parametrize(("now", "late"), [(100.999, False), (101.0, True)])
 def test_code_that_returns_after_its_deadline_is_late_even_unwatched(
     now: float,
     late: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     one = turn()
-    assert one.take_for_main(now)
+    one.close(now)
     assert (one.cancellation.reason is CancelReason.DEADLINE) is late
 
 

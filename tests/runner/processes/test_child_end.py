@@ -5,8 +5,6 @@ import select
 import signal
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
 if TYPE_CHECKING:
     from tests.runner.conftest import ScriptedServer
     from tests.runner.processes.conftest import Child, Launcher
@@ -78,16 +76,10 @@ def test_a_lost_claim_ends_the_child_without_another_message(
     assert server.steps == []
 
 
-@pytest.mark.parametrize("how", ["control", "signal"])
-def test_a_stop_abandons_the_node_unrecorded(
-    how: str, child: "Launcher", server: "ScriptedServer"
-) -> None:
+def test_a_stop_abandons_the_node_unrecorded(child: "Launcher", server: "ScriptedServer") -> None:
     running = child(SHELL_THAT_SAYS_ITS_PID)
     shell = pidfd_of_shell(running)
-    if how == "control":
-        running.send({"control": "stop"})
-    else:
-        running.process.send_signal(signal.SIGTERM)
+    running.process.send_signal(signal.SIGTERM)
     running.serve()
     assert ended(shell)
     assert running.end()[0] == 0
