@@ -35,7 +35,7 @@ from runtime.exception_groups import sole_error
 from runtime.listener import check_socket_path
 from runtime.log import Log
 from runtime.supervisor import Supervisor, TaskFailure
-from runtime.sync_points import SyncPoint, SyncPoints
+from runtime.sync_points import SyncPoint
 from runtime.world import World, production_world
 from store import host, run_queue
 from store.errors import (
@@ -64,7 +64,8 @@ def main(
     paths: StatePaths,
     *,
     idle_exit_ms: int | None = None,
-    sync_points: SyncPoints | None = None,
+    world: World | None = None,
+    timers: trio.abc.Clock | None = None,
     report: Callable[[str, str], None] | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> int:
@@ -73,7 +74,8 @@ def main(
     Args:
         paths: whose state.
         idle_exit_ms: end after so long without work or clients; None never does.
-        sync_points: armed places of a test harness; None arms nothing.
+        world: what it takes from outside itself; None means the machine. Closed in the end.
+        timers: what its loop sleeps by; None means the machine's monotonic clock.
         report: is told code and text of why the server ended otherwise than in order.
         announce: is told in one line each that it serves and that it stops; None wants neither.
 
@@ -82,14 +84,13 @@ def main(
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        world = production_world(sync_points)
+        world = world or production_world()
         try:
             capacity = capacity_from_environment()
-            trio.run(
-                partial(
-                    serve, world, paths, capacity, idle_exit_ms=idle_exit_ms, announce=announce
-                )
+            serving = partial(
+                serve, world, paths, capacity, idle_exit_ms=idle_exit_ms, announce=announce
             )
+            trio.run(serving, clock=timers)
         finally:
             world.commits.close()
     except KeyboardInterrupt:

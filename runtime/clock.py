@@ -9,6 +9,16 @@ WallMs = NewType("WallMs", int)
 """An instant: milliseconds since the Unix epoch, UTC."""
 
 
+def uptime_s() -> float:
+    """Return seconds since the machine was started, the time it slept included (Linux)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def epoch_s() -> float:
+    """Return the wall time in seconds since the Unix epoch."""
+    return time.time()
+
+
 class Clock(Protocol):
     """Where every instant and every duration of the server comes from."""
 

@@ -65,6 +65,14 @@ def is_alive(identity: ProcessIdentity) -> Liveness:
     return Liveness.ALIVE
 
 
+def age_s(identity: ProcessIdentity) -> float | None:
+    """Return for how many seconds this process has been there, or would have been.
+
+    Sleep of the machine counts. None means that it cannot be told: another boot, another scheme.
+    """
+    return process_table.age_s(identity.start_identity)
+
+
 def signal_exactly(identity: ProcessIdentity, sig: signal.Signals) -> bool:
     """Send `sig` to exactly this process; False when it is gone or cannot be proven to be it.
 

@@ -6,11 +6,11 @@ import sys
 from runtime.process_state import ProcessState
 
 if sys.platform == "linux":
-    from runtime.procfs import SCHEME, pids, read_process, started_with
+    from runtime.procfs import SCHEME, age_s, pids, read_process, started_with
 else:
-    from runtime.psutil_table import SCHEME, pids, read_process, started_with
+    from runtime.psutil_table import SCHEME, age_s, pids, read_process, started_with
 
-__all__ = ["SCHEME", "pids", "read_process", "session_members", "started_with"]
+__all__ = ["SCHEME", "age_s", "pids", "read_process", "session_members", "started_with"]
 
 
 def session_members(session_id: int) -> list[ProcessState]:

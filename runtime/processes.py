@@ -7,6 +7,7 @@ from typing import Protocol, final
 from runtime.identity import (
     Liveness,
     ProcessIdentity,
+    age_s,
     identity_of,
     is_alive,
     signal_exactly,
@@ -28,6 +29,10 @@ class ProcessTable(Protocol):
 
     def is_alive(self, identity: ProcessIdentity) -> Liveness:
         """Tell whether exactly this process still runs."""
+        ...
+
+    def age_s(self, identity: ProcessIdentity) -> float | None:
+        """Return for how many seconds this process has been there; None if it cannot be told."""
         ...
 
     def signal_exactly(self, identity: ProcessIdentity, sig: signal.Signals) -> bool:
@@ -60,6 +65,10 @@ class SystemProcessTable:
     def is_alive(self, identity: ProcessIdentity) -> Liveness:
         """See `runtime.identity.is_alive`."""
         return is_alive(identity)
+
+    def age_s(self, identity: ProcessIdentity) -> float | None:
+        """See `runtime.identity.age_s`."""
+        return age_s(identity)
 
     def signal_exactly(self, identity: ProcessIdentity, sig: signal.Signals) -> bool:
         """See `runtime.identity.signal_exactly`."""

@@ -1,9 +1,11 @@
 """Linux's process table, read from /proc: exact start ticks, sessions, environments."""
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from runtime.clock import uptime_s
 from runtime.process_state import ProcessState
 
 SCHEME: Final = "linux-proc-start"
@@ -43,6 +45,15 @@ def read_process(pid: int) -> ProcessState | None:
         session_id=int(fields[_SESSION]),
         has_ended=has_ended,
     )
+
+
+def age_s(start_identity: str) -> float | None:
+    """Return for how many seconds a process has been there; None if not of this boot."""
+    scheme, _, started = start_identity.partition(":")
+    boot, _, ticks = started.partition(":")
+    if scheme != SCHEME or boot != boot_id() or not ticks.isdigit():
+        return None
+    return uptime_s() - int(ticks) / os.sysconf("SC_CLK_TCK")
 
 
 def pids() -> list[int]:

@@ -8,6 +8,7 @@ from typing import Final
 
 import psutil
 
+from runtime.clock import epoch_s
 from runtime.process_state import ProcessState
 
 SCHEME: Final = "psutil-create-time"
@@ -25,6 +26,15 @@ def read_process(pid: int) -> ProcessState | None:
             has_ended=process.status() in {psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD},
         )
     except (psutil.Error, ProcessLookupError, PermissionError):
+        return None
+
+
+def age_s(start_identity: str) -> float | None:
+    """Return for how many seconds a process has been there; None for a foreign identity."""
+    scheme, _, started_at = start_identity.partition(":")
+    try:
+        return epoch_s() - float(started_at) if scheme == SCHEME else None
+    except ValueError:
         return None
 
 

@@ -175,18 +175,25 @@ class InlineCommitExecutor:
         self._is_closed = True
 
 
-def production_world(sync_points: SyncPoints | None = None) -> World:
+def production_world(
+    sync_points: SyncPoints | None = None,
+    *,
+    clock: Clock | None = None,
+    processes: ProcessTable | None = None,
+) -> World:
     """Return the real world; `commits` is to be closed in the end.
 
     Args:
         sync_points: Armed ones for a harness; None means inert.
+        clock: One that a harness moves; None means the machine's.
+        processes: What a harness sees of the process table; None means all as it is.
     """
     return World(
-        clock=SystemClock(),
+        clock=clock or SystemClock(),
         ids=SystemIdSource(),
         randomness=random.SystemRandom(),
         commits=ThreadCommitExecutor(),
         spawner=ExecSpawner(),
-        processes=SystemProcessTable(),
+        processes=processes or SystemProcessTable(),
         sync_points=sync_points or InertSyncPoints(),
     )

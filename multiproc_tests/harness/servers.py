@@ -13,6 +13,7 @@ from typing import Final
 from multiproc_tests.harness import armed_server, gated_server
 from multiproc_tests.harness.meetings import Meetings
 from multiproc_tests.harness.processes import BOUND_S
+from multiproc_tests.harness.shared_clock import LOOK_EVERY_S, SharedClock
 from pi_workflows.client.discovery import StartTiming, prepare_directories, start_server
 from pi_workflows.protocol.paths import StatePaths
 from runtime.sync_points import DIE, RELEASE, SyncPoint
@@ -73,8 +74,15 @@ class ArmedServer:
         die_at: at which stop it is to kill itself, counted from 1; None leaves all to the test.
     """
 
-    def __init__(self, server: RunningServer, control: socket.socket, die_at: int | None) -> None:
+    def __init__(
+        self,
+        server: RunningServer,
+        control: socket.socket,
+        clock: SharedClock,
+        die_at: int | None,
+    ) -> None:
         self.server: Final = server
+        self._clock: Final = clock
         self._control: Final = control
         self._reports: Final = control.makefile("rb", buffering=0)
         self._die_at: Final = die_at
@@ -84,6 +92,17 @@ class ArmedServer:
     def stopped_at(self) -> str:
         """Wait for the next stop and return the point's name; empty when the server has ended."""
         return self._reports.readline().decode().strip()
+
+    def stopped_later_at(self) -> str:
+        """Let time pass, second by second, until the next stop; return the point's name.
+
+        A timer that the server has yet to set fires as well.
+        """
+        for _ in range(int(BOUND_S / LOOK_EVERY_S)):
+            self._clock.pass_time(1)
+            if select.select([self._control], [], [], LOOK_EVERY_S)[0]:
+                break
+        return self.stopped_at()
 
     def release(self) -> None:
         """Let it go on from the next stop that has no answer yet."""
@@ -117,13 +136,18 @@ class ArmedServer:
 
 
 class Servers:
-    """All servers of one test."""
+    """All servers of one test.
+
+    Attributes:
+        clock: moves the clocks of the armed ones.
+    """
 
     def __init__(self, paths: StatePaths, environment: Mapping[str, str]) -> None:
         self._paths: Final = paths
         self._environment: Final = dict(environment)
         self._all: Final[list[RunningServer]] = []
         self._armed: Final[list[ArmedServer]] = []
+        self.clock: Final = SharedClock()
 
     @property
     def alive(self) -> list[RunningServer]:
@@ -157,10 +181,11 @@ class Servers:
         ours, theirs = socket.socketpair()
         ours.settimeout(BOUND_S)
         with theirs:
-            command = [sys.executable, "-P", str(armed_server.__file__), str(theirs.fileno())]
-            process, errors = self._spawn([*command, *points], {}, (theirs.fileno(),))
+            descriptors = (theirs.fileno(), self.clock.descriptor)
+            command = [sys.executable, "-P", str(armed_server.__file__), *map(str, descriptors)]
+            process, errors = self._spawn([*command, *points], {}, descriptors)
         server = RunningServer(process, errors)
-        armed = ArmedServer(server, ours, die_at)
+        armed = ArmedServer(server, ours, self.clock, die_at)
         self._all.append(server)
         self._armed.append(armed)
         return armed
@@ -219,6 +244,7 @@ class Servers:
             server.kill()
         for armed in self._armed:
             armed.close()
+        self.clock.close()
 
     def _spawn(
         self,

@@ -16,6 +16,7 @@ from runtime import psutil_table
 from runtime.identity import (
     Liveness,
     ProcessIdentity,
+    age_s,
     identity_of,
     is_alive,
     signal_exactly,
@@ -116,6 +117,22 @@ def test_a_reused_id_is_neither_alive_nor_signalled(sleeper: "subprocess.Popen[b
     assert sleeper.poll() is None
 
 
+def test_age_is_the_time_since_the_start_whatever_the_wall_clock_does(
+    sleeper: "subprocess.Popen[bytes]",
+) -> None:
+    """It cannot be told for an identity of another boot or another scheme."""
+    own, its = age_s(_identity(os.getpid())), age_s(_identity(sleeper.pid))
+    assert own is not None
+    assert its is not None
+    assert -0.1 < its < own
+    for foreign in (
+        "linux-proc-start:another-boot:1",
+        "linux-proc-start:torn",
+        "psutil-create-time:1.00",
+    ):
+        assert age_s(ProcessIdentity(sleeper.pid, foreign)) is None
+
+
 def test_an_identity_of_an_earlier_boot_is_gone() -> None:
     identity = ProcessIdentity(os.getpid(), "linux-proc-start:another-boot:1")
     assert is_alive(identity) is Liveness.GONE
@@ -163,6 +180,11 @@ def test_psutil_table_tells_the_same_story(sleeper: "subprocess.Popen[bytes]") -
     assert sleeper.pid in psutil_table.pids()
     assert psutil_table.started_with(os.getpid(), "PATH", os.environ["PATH"])
     assert not psutil_table.started_with(os.getpid(), "PATH", "elsewhere")
+    age = psutil_table.age_s(state.start_identity)
+    assert age is not None
+    assert age > -1
+    assert psutil_table.age_s("psutil-create-time:soon") is None
+    assert psutil_table.age_s("linux-proc-start:b:1") is None
     sleeper.kill()
     sleeper.wait()
     assert psutil_table.read_process(sleeper.pid) is None
