@@ -8,10 +8,16 @@ What it guarantees:
 - renewals and cancels go first; a batch is bounded by count and by time on the loop;
 - statements run on the loop, COMMIT in the world's commit executor (measured: a writer thread
   collapses a hundredfold as soon as the loop is busy);
+- nobody of a batch is answered before its COMMIT returned, refused callers included: a refusal may
+  rest on what a neighbour wrote;
 - a failed COMMIT or a lost epoch ends the store: every caller of the batch learns which, nobody
   is answered from a guess, and the server stops.
+
+Commands may be run twice, when SQLite threw a batch away or one of it needed a savepoint after
+all (`store.batch`): what a command does besides writing must bear that.
 """
 
+import enum
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -32,7 +38,7 @@ from store.errors import (
     StoreDown,
 )
 from store.host import HostClaim
-from store.transaction import Change, Transaction
+from store.transaction import Change, SavepointNeeded, Transaction
 from store.wal import CheckpointMode, checkpoint
 
 P = ParamSpec("P")
@@ -54,6 +60,14 @@ CHECKPOINT_FRAMES: Final = 2_000
 IDLE_BEFORE_CHECKPOINT_S: Final = 2.0
 
 _FATAL: Final = (OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown)
+
+
+class _Fate(enum.Enum):
+    """What became of a group."""
+
+    ANSWERED = enum.auto()
+    NEEDS_SAVEPOINTS = enum.auto()
+    DIED = enum.auto()
 
 
 class StoreActor:
@@ -165,7 +179,7 @@ class StoreActor:
 
     async def _next_letter(self) -> _Letter:
         """Wait for work; use the first quiet moment after work to move the log."""
-        while self._is_log_new:
+        while self._is_log_new and not len(self._mailbox):
             with trio.move_on_after(IDLE_BEFORE_CHECKPOINT_S):
                 return await self._mailbox.take()
             with trio.CancelScope(shield=True):
@@ -180,23 +194,32 @@ class StoreActor:
         self._checkpoint_due = left + CHECKPOINT_FRAMES
 
     async def _serve_batch(self, first: _Letter) -> None:
-        """Run one group; a group that SQLite threw away runs again, one command at a time."""
+        """Run a group; what could not be kept of it runs again, more carefully.
+
+        First without savepoints, then with them; one command at a time if one of them makes
+        SQLite throw the transaction away.
+        """
         taken = [first]
         try:
-            again = await self._run_group(taken, more=True)
-            for letter in again:
-                await self._run_group([letter], more=False)
+            fate = await self._run_group(taken, self._batch.run_lightly, more=True)
+            if fate is _Fate.NEEDS_SAVEPOINTS:
+                fate = await self._run_group(taken, self._batch.run)
+            if fate is _Fate.DIED:
+                for letter in taken:
+                    await self._run_group([letter], self._batch.run)
         except _FATAL as fault:
             for letter in taken:
                 letter.refuse(_own_copy(fault))
             self._mailbox.close(StoreDown)
             raise
 
-    async def _run_group(self, taken: list[_Letter], *, more: bool) -> list[_Letter]:
-        """Run and commit `taken` and, if `more`, what else waits; return who must run again.
+    async def _run_group(
+        self, taken: list[_Letter], run: Callable[[Command[Any]], Any], *, more: bool = False
+    ) -> _Fate:
+        """Run and commit `taken` and, if `more`, what else waits.
 
         Letters taken from the mailbox are added to `taken`, so that the caller can answer them
-        if the store fails.
+        if the store fails; one that is answered for good is removed.
         """
         reached = self._world.sync_points.reached
         reached(SyncPoint.COMMAND_BEFORE_BEGIN)
@@ -205,27 +228,30 @@ class StoreActor:
         except StateBusyError as busy:
             for letter in taken:
                 letter.refuse(_own_copy(busy))
-            return []
+            return _Fate.ANSWERED
         reached(SyncPoint.COMMAND_AFTER_BEGIN)
-        answers: list[tuple[_Letter, object]] = []
+        answers: list[Callable[[], None]] = []
         deadline = self._world.clock.monotonic() + BATCH_LOOP_S
         index = 0
         while index < len(taken):
             letter = taken[index]
             index += 1
             try:
-                answers.append((letter, self._batch.run(letter.message)))
+                answers.append(partial(letter.answer, run(letter.message)))
+            except SavepointNeeded:
+                self._batch.abandon()
+                return _Fate.NEEDS_SAVEPOINTS
             except TransactionDied as died:
+                taken.remove(letter)
                 letter.refuse(_as_exception(died.cause))
-                # Who was refused before has its answer: it must not be carried out after all.
-                return [other for other in taken if other.wants_reply]
+                return _Fate.DIED
             except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
-                letter.refuse(error)
+                answers.append(partial(letter.refuse, error))
             reached(SyncPoint.COMMAND_AFTER_COMMAND)
             if more and index == len(taken) < BATCH_MAX and self._has_time(deadline):
                 taken.extend(self._mailbox.take_waiting(BATCH_MAX - index))
         await self._commit(answers)
-        return []
+        return _Fate.ANSWERED
 
     def _has_time(self, deadline: float) -> bool:
         return self._world.clock.monotonic() < deadline
@@ -245,14 +271,14 @@ class StoreActor:
             else:
                 return
 
-    async def _commit(self, answers: list[tuple[_Letter, object]]) -> None:
+    async def _commit(self, answers: list[Callable[[], None]]) -> None:
         reached = self._world.sync_points.reached
         reached(SyncPoint.COMMAND_BEFORE_COMMIT)
         changes = await self._world.commits.run(self._batch.commit)
         self._is_log_new = True
         reached(SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY)
-        for letter, result in answers:
-            letter.answer(result)
+        for answer in answers:
+            answer()
         reached(SyncPoint.COMMAND_AFTER_REPLY)
         if changes:
             for listener in self._listeners:

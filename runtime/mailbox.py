@@ -151,6 +151,7 @@ class Mailbox(Generic[Message, Reply]):
         """
         await self._enter(lane)
         self._put(Letter(self, message, lane, None))
+        await trio.lowlevel.cancel_shielded_checkpoint()
 
     def tell_nowait(self, message: Message, *, lane: Lane = Lane.NORMAL) -> None:
         """Deliver `message` at once, from synchronous code.
@@ -167,7 +168,10 @@ class Mailbox(Generic[Message, Reply]):
         self._put(Letter(self, message, lane, None))
 
     async def take(self) -> Letter[Message, Reply]:
-        """Return the next letter, urgent lane first; waits for one.
+        """Return the next letter, urgent lane first; waits for one, and for nothing else.
+
+        While letters wait no other task gets a turn: an actor that does not wait between two of
+        them has to yield by itself. (A turn of a busy loop is half a millisecond and more.)
 
         A cancelled call has taken nothing. Every letter taken must be answered or refused;
         leaving `with mailbox` refuses what was not.
@@ -179,9 +183,7 @@ class Mailbox(Generic[Message, Reply]):
         while not len(self):
             self._require_open()
             await self._arrivals.park()
-        letter = next(self._pop())
-        await trio.lowlevel.cancel_shielded_checkpoint()
-        return letter
+        return next(self._pop())
 
     def take_waiting(self, count_max: int) -> list[Letter[Message, Reply]]:
         """Return up to `count_max` letters that wait now, urgent ones first; never waits."""
@@ -212,8 +214,14 @@ class Mailbox(Generic[Message, Reply]):
             raise self._closed_by()
 
     async def _enter(self, lane: Lane) -> None:
+        """Take a place in the lane; gives nobody a turn while there is one."""
         self._require_open()
-        await self._room[lane].acquire()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        room = self._room[lane]
+        if room.value:
+            room.acquire_nowait()
+            return
+        await room.acquire()
         self._require_open()
 
     def _put(self, letter: Letter[Message, Reply]) -> None:

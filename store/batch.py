@@ -1,8 +1,12 @@
-"""Group commit without I/O policy: many commands, a savepoint each, one transaction.
+"""Group commit without I/O policy: many commands in one transaction, undone one by one.
 
 What it guarantees:
 
 - a refused command undoes itself alone; its neighbours commit;
+- a command needs a savepoint only if it fails after it has written. So a batch is tried without
+  (`run_lightly`), and begun again with a savepoint for each command (`run`) when one turns out
+  to be needed: the savepoints were 40 of the 240 us of a command in a group of 64, and a failure
+  after a write is rare. Both ways leave the same rows;
 - no command runs before the epoch fence has held, and all of a batch share one `now`;
 - an error that made SQLite throw the whole transaction away (`OR ROLLBACK`, a failed write, an
   interrupt) is reported as `TransactionDied`, so that the caller runs the innocent ones again;
@@ -19,7 +23,7 @@ from store import viewer_rows
 from store.database import Writer
 from store.errors import StoreError
 from store.host import HostClaim, check_fence
-from store.transaction import Change, IdSource, Transaction
+from store.transaction import Change, IdSource, SavepointNeeded, Transaction
 
 ResultT = TypeVar("ResultT")
 Command = Callable[[Transaction], ResultT]
@@ -76,12 +80,7 @@ class Batch:
         tx = Transaction(writer.connection, self._now, writer, self._ids)
         writer.savepoint()
         try:
-            writer.in_command = True
-            try:
-                result = command(tx)
-                _advance_views(tx)
-            finally:
-                writer.in_command = False
+            result = self._carry_out(command, tx)
             writer.release()
         except BaseException as error:
             if not writer.in_transaction:
@@ -89,6 +88,40 @@ class Batch:
             writer.rollback_to()
             raise
         self._changes |= tx.changes
+        return result
+
+    def run_lightly(self, command: Command[ResultT]) -> ResultT:
+        """Run one command without a savepoint.
+
+        Raises:
+            SavepointNeeded: it failed, or would undo itself, after it had written. The batch can
+                only be abandoned; begun again, all its commands go through `run`.
+            TransactionDied: as `run`.
+            BaseException: whatever the command raised; it had written nothing.
+        """
+        writer = self._writer
+        written = writer.connection.total_changes
+        tx = Transaction(writer.connection, self._now, writer, self._ids, written())
+        try:
+            result = self._carry_out(command, tx)
+        except SavepointNeeded:
+            raise
+        except BaseException as error:
+            if not writer.in_transaction:
+                raise TransactionDied(error) from error
+            if written() != tx.undoable_at:
+                raise SavepointNeeded from error
+            raise
+        self._changes |= tx.changes
+        return result
+
+    def _carry_out(self, command: Command[ResultT], tx: Transaction) -> ResultT:
+        self._writer.in_command = True
+        try:
+            result = command(tx)
+            _advance_views(tx)
+        finally:
+            self._writer.in_command = False
         return result
 
     def commit(self) -> frozenset[Change]:

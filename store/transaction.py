@@ -28,6 +28,13 @@ class IdSource(Protocol):
         ...
 
 
+class SavepointNeeded(BaseException):
+    """A command without a savepoint would have to undo what it has written.
+
+    Not an `Exception`: no command may take it for a refusal and go on.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """An aggregate that an accepted command changed; published after COMMIT.
@@ -68,11 +75,14 @@ class Transaction(Reading):
 
     Attributes:
         ids: source of new ids and tokens.
+        undoable_at: SQLite's count of changes when a command without a savepoint began; only
+            while it stands can the command be undone. None: the command has a savepoint.
         changes: aggregates changed so far by the command that is running.
     """
 
     writer: Writer
     ids: IdSource
+    undoable_at: int | None = None
     changes: set[Change] = field(default_factory=set)
 
     def execute(self, sql: str, bindings: Bindings) -> int:
@@ -80,8 +90,15 @@ class Transaction(Reading):
         return rows.execute(self.connection, sql, bindings)
 
     def undo(self) -> None:
-        """Undo all that the running command has written; it goes on as if it had just begun."""
-        self.writer.undo()
+        """Undo all that the running command has written; it goes on as if it had just begun.
+
+        Raises:
+            SavepointNeeded: it has written and has no savepoint; it will be run again with one.
+        """
+        if self.undoable_at is None:
+            self.writer.undo()
+        elif self.connection.total_changes() != self.undoable_at:
+            raise SavepointNeeded
         self.changes = set()
 
     @contextmanager

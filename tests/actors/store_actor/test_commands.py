@@ -4,6 +4,7 @@
 
 import contextlib
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,6 +42,59 @@ async def test_answer_is_given_only_when_it_is_durable(store: "Store") -> None:
                 assert store.names() == {"one"}
                 store.commits.gate.set()
             assert store.names() == {"one", "two"}
+
+
+async def test_refusal_is_told_only_when_what_it_rests_on_is_durable(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    """A neighbour in the same batch may have caused it, and its commit may still fail."""
+    store.commits.gate = trio.Event()
+    told: list[str] = []
+
+    def refuse(tx: Transaction) -> None:
+        raise store.refused("no")
+
+    async def ask(actor: StoreActor) -> None:
+        with contextlib.suppress(store.refused):
+            await actor.do(refuse)
+        told.append("refused")
+
+    with trio.fail_after(10):
+        async with store.serving() as actor, trio.open_nursery() as nursery:
+            nursery.start_soon(ask, actor)
+            nursery.start_soon(actor.do, store.insert, "neighbour")
+            await trio.testing.wait_all_tasks_blocked()
+            assert told == []
+            store.commits.gate.set()
+    assert told == ["refused"]
+
+
+async def test_failure_after_a_write_costs_its_neighbours_no_commit_of_their_own(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    """The batch begins again, with a savepoint for each of its commands."""
+    store.commits.gate = trio.Event()
+    outcomes: list[str] = []
+
+    async def ask(actor: StoreActor, command: Callable[..., str], name: str) -> None:
+        try:
+            outcomes.append(await actor.do(command, name))
+        except store.refused:
+            outcomes.append(f"not {name}")
+
+    with trio.fail_after(10):
+        async with store.serving() as actor:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(ask, actor, store.insert, "first")
+                await trio.testing.wait_all_tasks_blocked()
+                for number in range(9):
+                    command = store.refuse if number == 4 else store.insert
+                    nursery.start_soon(ask, actor, command, f"p{number}")
+                await trio.testing.wait_all_tasks_blocked()
+                store.commits.gate.set()
+            assert store.commits.count == 2
+    assert sorted(outcomes) == sorted(["first", "not p4", *store.names() - {"first"}])
+    assert len(store.names()) == 9
 
 
 async def test_many_callers_share_few_commits_and_a_refused_one_harms_nobody(
