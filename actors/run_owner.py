@@ -53,6 +53,15 @@ _LAST_WORDS_S: Final = 1.0
 _EXIT_WAIT_S: Final = 1.0
 """How long a child that is done may take to exit by itself."""
 
+_LEAVES_BY_ITSELF: Final = frozenset(
+    {
+        RunnerEnd.FINISHED,
+        RunnerEnd.PARKED,
+        RunnerEnd.ABANDONED_CODE,
+        RunnerEnd.SOURCE_CHANGED,
+    }
+)
+
 _BUSY_TRIES: Final = 11
 """Each waits 5 s for the lock; a run whose end is not written stays taken until a restart."""
 
@@ -165,12 +174,13 @@ class RunOwner:
             raise
         finally:
             progressed = conversation is not None and conversation.progressed
+            words = conversation.last_words if conversation is not None else None
             with trio.CancelScope(shield=True):
                 try:
                     if runner is not None:
                         await self._end_child(owned, runner, end)
                 finally:
-                    await self._park(owned, _departure(end, progressed=progressed))
+                    await self._park(owned, _departure(end, progressed=progressed), words)
 
     async def _listen(self, runner: LaunchedRunner, conversation: Conversation) -> RunnerEnd:
         """Converse until the child is done or dead.
@@ -195,7 +205,7 @@ class RunOwner:
         return heard[0] if heard else conversation.broken_off()
 
     async def _let_exit(self, runner: LaunchedRunner, end: RunnerEnd) -> None:
-        if end in {RunnerEnd.FINISHED, RunnerEnd.PARKED, RunnerEnd.ABANDONED_CODE}:
+        if end in _LEAVES_BY_ITSELF:
             with trio.move_on_after(_EXIT_WAIT_S):
                 await runner.child.wait()
 
@@ -231,13 +241,17 @@ class RunOwner:
                 return await runner.child.wait()
             return ExitStatus(None, None)
 
-    async def _park(self, owned: Ownership, departure: Departure | None) -> None:
+    async def _park(
+        self, owned: Ownership, departure: Departure | None, words: str | None
+    ) -> None:
         """Leave the run to whoever claims it next, also when our own claim has lapsed by now."""
         if departure is None or owned.tenure.is_released:
             return
         claim = owned.claimed.claim
         try:
-            await self._settle(lambda tx: park_run(tx, owned.permit, owned.run_id, departure))
+            await self._settle(
+                lambda tx: park_run(tx, owned.permit, owned.run_id, departure, words)
+            )
         except Rejected as refused:
             self._log.info("park_refused", generation=claim.generation, code=str(refused.code))
             await self._hand_back(claim)

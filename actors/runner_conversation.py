@@ -3,7 +3,7 @@
 import contextlib
 import enum
 from collections.abc import Awaitable, Callable
-from typing import Final, cast
+from typing import Final
 
 import trio
 
@@ -31,6 +31,7 @@ FAREWELL_S: Final = 5.0
 """How long a child whose run has ended may take to say goodbye: it holds a place meanwhile."""
 
 _REASON_CHARS: Final = 64
+_WORDS_CHARS: Final = 2_048
 
 
 class RunnerEnd(enum.Enum):
@@ -63,6 +64,7 @@ class Conversation:
 
     Attributes:
         progressed: an attempt finished or an effect was settled since the hello (README 31).
+        last_words: what the child said of its end; None when it said nothing.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Conversation:
         self._ended = False
         self._parked = False
         self.progressed = False
+        self.last_words: str | None = None
 
     async def serve(self, channel: RunnerChannel) -> RunnerEnd:
         """Answer until the child says goodbye, breaks off, or may not go on."""
@@ -126,7 +129,9 @@ class Conversation:
                 return RunnerEnd.CRASHED
             if message.operation == "run.park":
                 await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
-                self._log.warning("source_changed", detail=str(message.payload.get("detail")))
+                self._note_words(message)
+                self._log.warning("source_changed", detail=self.last_words)
+                await self._hear_farewell(channel)
                 return RunnerEnd.SOURCE_CHANGED
             if message.operation == "runner.exiting":
                 return await self._exiting(channel, message)
@@ -244,12 +249,24 @@ class Conversation:
         await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
         end = _FAREWELLS.get(reason, RunnerEnd.CRASHED)
         if end is RunnerEnd.REFUSED:
-            detail = cast("str | None", message.payload.get("detail"))
-            self._log.warning("runner_gave_up", detail=str(detail))
+            self._note_words(message)
+            self._log.warning("runner_gave_up", detail=self.last_words)
         claims_too_much = (end is RunnerEnd.FINISHED and not self._ended) or (
             end is RunnerEnd.PARKED and not self._parked
         )
         return RunnerEnd.CRASHED if claims_too_much else end
+
+    async def _hear_farewell(self, channel: RunnerChannel) -> None:
+        """Answer the goodbye of a child that is about to end, or hear that it has."""
+        with trio.move_on_after(FAREWELL_S):
+            farewell = await channel.receive()
+            if farewell is not None:
+                await channel.reply(farewell, WorkerMessageOutcome.ACCEPTED)
+
+    def _note_words(self, message: RunnerMessage) -> None:
+        detail = message.payload.get("detail")
+        if isinstance(detail, str) and detail:
+            self.last_words = detail[:_WORDS_CHARS]
 
     async def _claim_lost(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd:
         await channel.reply(message, WorkerMessageOutcome.CLAIM_LOST)

@@ -1,24 +1,73 @@
 """A workflow file that changes under a run: the run stands still, and no line of it runs."""
 
+import json
+from pathlib import Path
+
+import pytest
+
 from multiproc_tests.harness.home import Home
-from multiproc_tests.harness.workflows import COMPUTING, SHORT, three
+from multiproc_tests.harness.workflows import COMPUTING, OUTPUT, SHORT, STEPS, three
+
+PARKED = "SELECT status, error_code FROM run_queue WHERE run_id = ?"
+EDITED = '\nnote("edited")\n' + three(COMPUTING)
 
 
-def test_edited_file_parks_the_run_and_none_of_its_code_runs(home: Home) -> None:
-    """A restart of the server changes nothing about that, and other runs go on."""
+def leave_in_second(home: Home) -> str:
+    """Start a run, kill the server while its second node works, and return the run's id."""
     killed = home.servers.start()
     run_id = home.run(three(COMPUTING))
     home.meetings.arrive("second")
     killed.kill()
-    home.write('\nnote("edited")\n' + three(COMPUTING))
-    server = home.servers.start()
+    return run_id
+
+
+def assert_parked(home: Home, run_id: str, file: Path) -> None:
+    """Assert that it stands still, that the file is named, and what to do is said."""
     view = home.await_view(run_id, lambda view: "reason" in view["display"])
-    assert "source" in view["display"]["reason"]
-    assert view["display"]["status"] == "queued"
+    display = view["display"]
+    assert (display["status"], display["code"]) == ("queued", "workflowSourceChanged")
+    assert display["next"] == f"pi-workflows resume {run_id}"
+    assert str(file) in display["reason"]
+    assert "Restore it and resume the run, or cancel the run" in display["reason"]
+    assert home.database.rows(PARKED, run_id) == [("parked", "workflowSourceChanged")]
+
+
+def test_edited_file_parks_the_run_and_none_of_its_code_runs(home: Home) -> None:
+    """A restart of the server changes nothing about that, and other runs go on."""
+    run_id = leave_in_second(home)
+    file = home.write(EDITED)
+    server = home.servers.start()
+    assert_parked(home, run_id, file)
     server.stop()
     home.servers.start()
     home.assert_completed(home.run_file(home.write(SHORT, "other")), ["only 1"], "done")
     assert home.notes() == ["first", "second began", "only"]
-    parked = "SELECT status, error_code FROM run_queue WHERE run_id = ?"
-    assert home.database.rows(parked, run_id) == [("parked", "workflowSourceChanged")]
+    assert_parked(home, run_id, file)
     assert [step["nodeId"] for step in home.show(run_id)["steps"]] == ["first"]
+
+
+@pytest.mark.parametrize("change", ["edited", "removed"])
+def test_restored_file_lets_a_resume_go_on_in_the_same_run(home: Home, change: str) -> None:
+    """Before that a resume parks it again for the same reason, and no code has run.
+
+    Case: B45.
+    """
+    run_id = leave_in_second(home)
+    file = home.write(EDITED)
+    if change == "removed":
+        file.unlink()
+    home.servers.start()
+    assert_parked(home, run_id, file)
+    stood = json.loads(home.command("resume", run_id, "--json", exit_code=1))
+    assert stood == {"runId": run_id, "status": "queued"}
+    assert_parked(home, run_id, file)
+    assert home.notes() == ["first", "second began"]
+    home.write(three(COMPUTING))
+    resuming = home.launch("resume", run_id)
+    home.meetings.arrive("second").go()
+    printed, _ = resuming.communicate(timeout=30)
+    assert (resuming.returncode, printed) == (0, f"{OUTPUT}\n")
+    home.assert_completed(run_id, STEPS, OUTPUT)
+    assert home.notes() == ["first", "second began", "second began", "second ended", "third"]
+    asked = "SELECT count(*) FROM events WHERE event_type = 'run.resume_requested'"
+    assert home.database.column(asked) == [2]

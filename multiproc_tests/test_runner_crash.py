@@ -75,9 +75,12 @@ def second(ctx: Ctx) -> str:
 DYING = """
 import os
 import signal
+from pathlib import Path
 
 @wf.compute()
 def first() -> str:
+    if Path("mended").exists():
+        return "mended"
     note("died")
     os.kill(os.getpid(), signal.SIGKILL)
     return "never"
@@ -222,3 +225,25 @@ def test_runner_that_dies_three_times_without_a_step_is_not_started_again(home: 
     assert home.database.column(parked, run_id) == ["parked runnerNoProgress"]
     told = "SELECT count(*) FROM events WHERE event_type = 'run.worker_no_progress'"
     assert home.database.column(told) == [1]
+
+
+def test_explicit_resume_gives_a_dying_runner_one_more_try_and_a_mended_one_its_end(
+    home: Home,
+) -> None:
+    """The fourth death parks it again at once; what killed the runner is mended outside the file.
+
+    Case: A86, B46, C41.
+    """
+    home.servers.start()
+    run_id = home.run(DYING)
+    home.await_view(run_id, lambda view: "reason" in view["display"])
+    assert home.notes() == ["died"] * 3
+    home.command("resume", run_id, exit_code=1)
+    view = home.await_view(run_id, lambda view: "reason" in view["display"])
+    assert "died 4 times" in view["display"]["reason"]
+    assert home.notes() == ["died"] * 4
+    (home.project / "mended").touch()
+    assert home.command("resume", run_id) == "mended\n"
+    home.assert_completed(run_id, ["first 1"], "mended")
+    told = "SELECT count(*) FROM events WHERE event_type = 'run.worker_no_progress'"
+    assert home.database.column(told) == [2]

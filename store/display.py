@@ -102,12 +102,16 @@ def display_status(run: SummaryRow, now: int) -> DisplayStatus:
     return DisplayStatus.QUEUED
 
 
-def display(run: SummaryRow, now: int) -> JsonObject:
+def display(run: SummaryRow, now: int, *, words: str | None = None) -> JsonObject:
     """Return `{status, code?, reason?, next?, retryAt?, controls}`.
 
     `code`, `reason` and `next` are there exactly when the run needs somebody: a stable name of
     what blocks it, the same for people, and the command to run next. `retryAt` is there when the
     scheduler is holding the run back after a death.
+
+    Args:
+        now: UTC epoch ms.
+        words: what the runner said that gave the run up; None where that is not read.
     """
     status = display_status(run, now)
     shown: JsonObject = {"status": status.value}
@@ -115,7 +119,7 @@ def display(run: SummaryRow, now: int) -> JsonObject:
     if standstill is not None:
         facts = {"run_id": run.run_id, "deaths": run.deaths, "kind": run.request_kind}
         shown["code"] = standstill.code
-        shown["reason"] = standstill.reason.format(**facts)
+        shown["reason"] = _in_words(words, standstill, standstill.reason.format(**facts))
         shown["next"] = standstill.next.format(**facts)
     elif _is_held_back(run, status, now):
         assert run.available_at is not None
@@ -152,6 +156,17 @@ def _standstill(run: SummaryRow, status: DisplayStatus) -> _Standstill | None:
             return _BLOCKED[ParkReason(run.error_code)]
         case _:
             return None
+
+
+def _in_words(words: str | None, standstill: _Standstill, reason: str) -> str:
+    """Return the reason as the runner gave it, or with what it said."""
+    if words is None:
+        return reason
+    if standstill.code == ParkReason.SOURCE_CHANGED:
+        return words  # It names the file, what is wrong with it and what to do.
+    if standstill.code == ParkReason.NO_PROGRESS:
+        return f"{reason}; it said: {words}"
+    return reason
 
 
 def _controls(run: SummaryRow, status: DisplayStatus) -> list[str]:

@@ -13,6 +13,7 @@ from pi_workflows.protocol.version import RUN_STATE
 from store import (
     attempts,
     projection_steps,
+    run_queue,
     run_summaries,
     runner_ends,
     runs,
@@ -83,7 +84,8 @@ def run_state(reading: Reading, run_id: str) -> JsonObject:
     last_runner = None if run.status.terminal else runner_ends.bad_end(reading, run_id)
     if last_runner is not None:
         state["lastRunner"] = last_runner
-    state["display"] = display(run, reading.now)
+    words = run_queue.last_words(reading, run_id)
+    state["display"] = display(run, reading.now, words=words)
     return state
 
 

@@ -16,11 +16,13 @@ from pi_workflows.protocol.states import (
 )
 from store import attempts, effects, leases, run_queue, runs
 from store.authority import Claim, Operation, Permit, require_actor, revise
+from store.blobs import Blob
 from store.effects import EffectRow, Settlement
 from store.machines.attempt import AttemptMove
 from store.machines.effect import EffectMove
 from store.machines.queue import QueueMove
 from store.machines.run import RUN_MACHINE, RunMove
+from store.progress import has_progressed
 from store.resources import Actor, Recorder, run_event
 from store.run_ending import LOST_SIGHT
 from store.runs import RunRow
@@ -45,12 +47,21 @@ class Departure(enum.Enum):
     SOURCE_CHANGED = enum.auto()
 
 
-def park_run(tx: Transaction, permit: Permit, run_id: str, departure: Departure) -> RunRow:
+def park_run(
+    tx: Transaction,
+    permit: Permit,
+    run_id: str,
+    departure: Departure,
+    words: str | None = None,
+) -> RunRow:
     """Leave the run at its last durable boundary and free it.
 
     The unfinished try becomes `interrupted`. Effects that were applying go by their recovery
     kind: idempotent and observable ones are pending again, manual ones are ambiguous, and then
     the run waits for a person. A run that ended meanwhile is left as it is.
+
+    Args:
+        words: what the runner said of its end, bounded; None when it said nothing.
 
     Raises:
         ClaimLostError: the caller no longer owns the run; its successor parks it.
@@ -59,7 +70,7 @@ def park_run(tx: Transaction, permit: Permit, run_id: str, departure: Departure)
     if run.terminal:
         return run
     with revise(tx, permit, run_resource_id(run_id), Operation.PARK_RUN) as recorder:
-        _park(tx, recorder, run, departure)
+        _park(tx, recorder, run, departure, words)
         if recorder.generation is not None:
             leases.drop(tx, recorder.resource_id, recorder.generation)
     return runs.require(tx, run_id)
@@ -128,7 +139,13 @@ def park_ambiguous(
         leases.drop(tx, recorder.resource_id, recorder.generation)
 
 
-def _park(tx: Transaction, recorder: Recorder, run: RunRow, departure: Departure) -> None:
+def _park(
+    tx: Transaction,
+    recorder: Recorder,
+    run: RunRow,
+    departure: Departure,
+    words: str | None = None,
+) -> None:
     attempt = attempts.unfinished(tx, run.run_id)
     if attempt is not None and attempt.status in {AttemptStatus.RUNNING, AttemptStatus.PENDING}:
         attempts.move(tx, attempt, AttemptMove.INTERRUPT)
@@ -136,7 +153,7 @@ def _park(tx: Transaction, recorder: Recorder, run: RunRow, departure: Departure
     if _recover_effects(tx, recorder) and run.status is RunStatus.RUNNING:
         park_ambiguous(tx, recorder, run, attempt)
         return
-    _park_queue(tx, recorder, run, departure)
+    _park_queue(tx, recorder, run, departure, words)
 
 
 def _recover_effects(tx: Transaction, recorder: Recorder) -> bool:
@@ -157,9 +174,12 @@ def _end_after_crash(tx: Transaction, effect: EffectRow) -> Settlement:
     return GIVEN_BACK
 
 
-def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, departure: Departure) -> None:
+def _park_queue(
+    tx: Transaction, recorder: Recorder, run: RunRow, departure: Departure, words: str | None
+) -> None:
     queued = run_queue.require(tx, run.run_id)
-    errors = queued.consecutive_errors
+    came_further = departure is Departure.ABANDONED_CODE or has_progressed(tx, run.run_id)
+    errors = 0 if came_further else queued.consecutive_errors
     reason = ParkReason.HANDOFF
     available_at = tx.now
     if departure is Departure.DIED_AFTER_PROGRESS:
@@ -181,6 +201,7 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, departure: Dep
             available_at=available_at,
             consecutive_errors=errors,
             error_code=reason,
+            error=None if words is None else Blob.of_text(words),
         )
     runs.touch(tx, run.run_id, detail=None)
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.states import ParkReason, QueueStatus
+from store import blobs
+from store.blobs import Blob
 from store.errors import StoreCorrupt
 from store.machines.queue import QUEUE_MACHINE, QueueMove
 from store.transaction import Reading, Transaction, affected_one
@@ -33,9 +35,20 @@ class ClaimableRow:
     due_at: int
 
 
+@dataclass(frozen=True, slots=True)
+class WordsRow:
+    """The hash of what the runner said that gave the run up; None when it said nothing."""
+
+    error_hash: bytes | None
+
+
 SELECT_QUEUE: Final = """
     SELECT run_id, status, available_at, consecutive_errors, error_code
       FROM run_queue WHERE run_id = :run_id
+"""
+
+SELECT_WORDS: Final = """
+    SELECT error_hash FROM run_queue WHERE run_id = :run_id
 """
 
 # One row per candidate, in the order of the queue. Only a death makes a run wait for an instant;
@@ -70,13 +83,17 @@ UPDATE_QUEUE: Final = """
     UPDATE run_queue
        SET status = :status, available_at = :available_at,
            consecutive_errors = :consecutive_errors, error_code = :error_code,
-           error_hash = NULL, updated_at = :now,
+           error_hash = :error_hash, updated_at = :now,
            started_at = CASE WHEN :status = 'starting' THEN :now ELSE started_at END,
            finished_at = CASE WHEN :status IN ('done', 'failed', 'cancelled') THEN :now END
      WHERE run_id = :run_id AND status = :expected
 """
 
-ROW_STATEMENTS: Final = {"SELECT_QUEUE": QueueRow, "SELECT_CLAIMABLE": ClaimableRow}
+ROW_STATEMENTS: Final = {
+    "SELECT_QUEUE": QueueRow,
+    "SELECT_CLAIMABLE": ClaimableRow,
+    "SELECT_WORDS": WordsRow,
+}
 
 
 def insert(tx: Transaction, run_id: str, *, origin_session_id: str | None) -> None:
@@ -108,6 +125,18 @@ def require(reading: Reading, run_id: str) -> QueueRow:
     return found
 
 
+def last_words(reading: Reading, run_id: str) -> str | None:
+    """Return what the runner said that gave the run up; None when it said nothing.
+
+    Raises:
+        StoreCorrupt: it is not stored as text.
+    """
+    row = reading.one(WordsRow, SELECT_WORDS, {"run_id": run_id})
+    if row is None or row.error_hash is None:
+        return None
+    return blobs.read_text(reading, row.error_hash)
+
+
 def is_due(row: QueueRow, now: int) -> bool:
     """Say whether the row waits for no instant after `now`; only a death makes it wait."""
     return row.error_code != ParkReason.CRASHED or row.available_at <= now
@@ -126,12 +155,14 @@ def move(
     available_at: int | None = None,
     consecutive_errors: int | None = None,
     error_code: ParkReason | None = None,
+    error: Blob | None = None,
 ) -> QueueRow:
-    """Move the row; `error_code` replaces whatever stood there.
+    """Move the row; `error_code` and `error` replace whatever stood there.
 
     Args:
         available_at: UTC epoch ms; None keeps the stored instant.
         consecutive_errors: deaths in a row without progress; None keeps the count.
+        error: the last words of what gave the run up, as text; None when it said nothing.
 
     Raises:
         IllegalTransitionError: the machine has no such move.
@@ -152,6 +183,7 @@ def move(
                 "available_at": moved.available_at,
                 "consecutive_errors": moved.consecutive_errors,
                 "error_code": moved.error_code,
+                "error_hash": blobs.put_optional(tx, error),
                 "expected": row.status,
                 "now": tx.now,
             },

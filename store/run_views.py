@@ -11,7 +11,7 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import AttemptStatus
 from pi_workflows.protocol.timestamps import rfc3339
 from pi_workflows.protocol.version import RUN_VIEW
-from store import attempts, run_summaries, unresolved_effects
+from store import attempts, run_queue, run_summaries, unresolved_effects
 from store.display import display
 from store.errors import StoreCorrupt
 from store.projection_steps import outcome_of, stored_json, stored_text
@@ -109,7 +109,7 @@ def run_view(reading: Reading, run_id: str) -> JsonObject:
         "schema": RUN_VIEW,
         "revision": run.presentation_revision,
         "runRevision": run.run_revision,
-        "display": display(run, reading.now),
+        "display": display(run, reading.now, words=run_queue.last_words(reading, run_id)),
         "manifest": manifest,
         "steps": _window(reading, run),
         "unresolvedEffects": effects,

@@ -13,6 +13,7 @@ from pi_workflows.runner.sources import DISK_SOURCES, Sources
 from pi_workflows.runner.wire import Identity
 
 SOURCE_CHANGED: Final = "workflowSourceChanged"
+_WHAT_NEXT: Final = "Restore it and resume the run, or cancel the run."
 
 
 class LaunchError(ValueError):
@@ -78,12 +79,12 @@ def load_verified(launch: Launch, sources: Sources = DISK_SOURCES) -> Definition
     try:
         source = sources.read(path)
     except OSError as error:
-        raise SourceChanged(f"{path} cannot be read: {error.strerror}") from error
+        raise SourceChanged(f"{path} cannot be read: {error.strerror}. {_WHAT_NEXT}") from error
     found = digest_hex(source)
     if found != launch.source_hash:
         raise SourceChanged(
             f"{path} has changed since the run was started (SHA-256 {launch.source_hash[:12]}…, "
-            f"now {found[:12]}…). Restore it and resume the run, or cancel the run."
+            f"now {found[:12]}…). {_WHAT_NEXT}"
         )
     definition = load_file(path, source)
     digest = definition.digest()
@@ -91,7 +92,7 @@ def load_verified(launch: Launch, sources: Sources = DISK_SOURCES) -> Definition
         raise SourceChanged(
             f"{path} is unchanged but builds another workflow than the run was started with "
             f"(digest {launch.definition_digest[:12]}…, now {digest[:12]}…); a module that it "
-            "imports has changed. Restore it and resume the run, or cancel the run."
+            f"imports has changed. {_WHAT_NEXT}"
         )
     return definition
 

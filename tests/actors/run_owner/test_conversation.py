@@ -12,6 +12,7 @@ from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.ids import RunId
 from pi_workflows.protocol.states import QueueStatus, RunStatus
 from runtime.process import ExitStatus
+from store import run_queue
 from store.authority import Permit
 from store.errors import NotClaimableError
 from store.run_claiming import claim_run
@@ -133,6 +134,7 @@ async def test_child_that_finds_a_changed_source_parks_the_run_and_ran_no_code(
         run_id = await bench.create()
         assert await bench.owner(run_id).run()
         assert bench.queue_row(run_id).error_code == "workflowSourceChanged"
+        assert bench.read(run_queue.last_words, run_id) == "the file differs"
         assert not await bench.owner(run_id).run()
     assert bench.rows(WORKERS) == [("exited", 0, None, 1)]
     assert bench.rows("SELECT * FROM node_attempts") == []

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pi_workflows.protocol.states import ActorType, EffectAttemptOutcome, ParkReason, RunStatus
-from store import run_queue, run_resuming
+from store import projection, run_queue, run_resuming, run_views
 from store.authority import Permit
 from store.errors import AuthorityError, RunUnknownError, StaleResourceError
 from store.resources import Actor
-from store.run_parking import Departure
+from store.run_parking import Departure, park_run
 from store.run_resuming import EffectAmbiguousError, ResumeReply, ResumeVerdict, RunEndedError
 
 if TYPE_CHECKING:
@@ -214,3 +214,52 @@ def test_unknown_run_is_refused_with_its_nearest_names(store: "WriteStore") -> N
     with pytest.raises(RunUnknownError) as refused:
         store.do(run_resuming.resume_run, CONTROL, "run-13")
     assert refused.value.fields() == {"nearest": ["run-12"]}
+
+
+def test_handoff_after_progress_gives_all_tries_back(run: "WrittenRun") -> None:
+    """Two deaths, a step, then the server dies: the next deaths are counted from the start."""
+    die(run, 2)
+    run.store.now += 60 * SECOND_MS
+    run.begin()
+    run.store.now += 1
+    run.work(run.started("fetch"))
+    run.store.now += 60 * SECOND_MS
+    run.store.recover()
+    assert queue_of(run).consecutive_errors == 0
+
+
+def test_handoff_without_progress_takes_and_gives_no_try(run: "WrittenRun") -> None:
+    run.begin()
+    run.store.now += 1
+    run.work(run.started("fetch"))
+    run.park(Departure.DIED_AFTER_PROGRESS)
+    die(run, 2)
+    run.store.now += 60 * SECOND_MS
+    run.begin()
+    run.park(Departure.HANDED_OFF)
+    assert queue_of(run).consecutive_errors == 2
+
+
+def test_last_words_of_a_runner_stand_until_the_run_goes_on(run: "WrittenRun") -> None:
+    run.begin()
+    run.end_child()
+    words = "flow.workflow.py has changed"
+    run.store.do(park_run, run.permit, run.run_id, Departure.SOURCE_CHANGED, words)
+    assert run.store.do(run_queue.last_words, run.run_id) == words
+    shown = run.store.do(run_views.run_view, run.run_id)["display"]
+    assert isinstance(shown, dict)
+    assert shown["reason"] == words
+    resume(run)
+    assert run.store.do(run_queue.last_words, run.run_id) is None
+
+
+def test_what_a_dying_runner_said_stands_behind_the_reason(run: "WrittenRun") -> None:
+    die(run, 2)
+    run.store.now += 60 * SECOND_MS
+    run.begin()
+    run.end_child()
+    words = "[SOURCE_FAILED] no module named {tally}"
+    run.store.do(park_run, run.permit, run.run_id, Departure.DIED_WITHOUT_PROGRESS, words)
+    shown = run.store.do(projection.run_state, run.run_id)["display"]
+    assert isinstance(shown, dict)
+    assert str(shown["reason"]).endswith(f"; it said: {words}")
