@@ -99,6 +99,7 @@ class _ReserveEffect(_Wire):
     effect_type: _Id
     recovery: RecoveryKind
     request: JsonValue
+    observed: bool = False
 
     def transition(self) -> Transition:
         return ReserveEffect(
@@ -108,6 +109,7 @@ class _ReserveEffect(_Wire):
             self.effect_type,
             self.recovery.value,
             Blob.of_json({"request": self.request, "recovery": self.recovery.value}),
+            self.observed,
         )
 
 
@@ -118,6 +120,7 @@ class _SettleEffect(_Wire):
     outcome: Literal["applied", "rejected", "ambiguous"]
     result: JsonValue = None
     error: _Text | None = None
+    observed: bool = False
 
     def transition(self) -> Transition:
         applied = self.outcome == "applied"
@@ -127,6 +130,7 @@ class _SettleEffect(_Wire):
             EffectAttemptOutcome(self.outcome),
             Blob.of_json(self.result) if applied else None,
             Blob.of_text(self.error) if self.error is not None else None,
+            self.observed,
         )
 
 

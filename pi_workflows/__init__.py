@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pi_workflows.authoring import Absent as Absent
+    from pi_workflows.authoring import Applied as Applied
     from pi_workflows.authoring import AuthoringError as AuthoringError
     from pi_workflows.authoring import Command as Command
     from pi_workflows.authoring import Ctx as Ctx
@@ -14,17 +16,25 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import InputRejected as InputRejected
     from pi_workflows.authoring import Node as Node
     from pi_workflows.authoring import NotJsonError as NotJsonError
+    from pi_workflows.authoring import Observation as Observation
     from pi_workflows.authoring import OutputMissing as OutputMissing
     from pi_workflows.authoring import Problem as Problem
     from pi_workflows.authoring import Route as Route
     from pi_workflows.authoring import ShellResult as ShellResult
     from pi_workflows.authoring import StepResult as StepResult
+    from pi_workflows.authoring import Unknown as Unknown
     from pi_workflows.authoring import Unlimited as Unlimited
     from pi_workflows.authoring import Workflow as Workflow
+    from pi_workflows.authoring import absent as absent
+    from pi_workflows.authoring import applied as applied
     from pi_workflows.authoring import idempotent as idempotent
     from pi_workflows.authoring import manual as manual
+    from pi_workflows.authoring import observe as observe
+    from pi_workflows.authoring import unknown as unknown
 
 __all__ = [
+    "Absent",
+    "Applied",
     "AuthoringError",
     "Command",
     "Ctx",
@@ -36,15 +46,21 @@ __all__ = [
     "InputRejected",
     "Node",
     "NotJsonError",
+    "Observation",
     "OutputMissing",
     "Problem",
     "Route",
     "ShellResult",
     "StepResult",
+    "Unknown",
     "Unlimited",
     "Workflow",
+    "absent",
+    "applied",
     "idempotent",
     "manual",
+    "observe",
+    "unknown",
 ]
 
 

@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
-from pi_workflows.protocol.canonical import canonical_text
+from pi_workflows.protocol.canonical import JsonObject, canonical_text
 from pi_workflows.protocol.ids import EffectId, ResourceId, effect_id
 from pi_workflows.protocol.states import (
     EffectAttemptOutcome,
@@ -45,7 +45,8 @@ class Taken:
     """An effect that its caller may now act on, or need not.
 
     Attributes:
-        attempt_number: number of the attempt to settle; 0 when nothing is to be done.
+        attempt_number: number of the attempt to settle, or to look for while the effect is
+            pending; 0 when nothing is to be done.
         result_hash: saved result of an effect that is applied already.
     """
 
@@ -199,11 +200,22 @@ def create(
     return dataclasses.replace(created, revision=_record(tx, source, created, happening))
 
 
-def reserve(tx: Transaction, source: Recorder, wanted: EffectPlan, owner_id: str) -> Taken:
+def reserve(
+    tx: Transaction,
+    source: Recorder,
+    wanted: EffectPlan,
+    owner_id: str,
+    *,
+    look_first: bool = False,
+) -> Taken:
     """Take an effect before its callback runs: the attempt is numbered and durable first.
 
     Race contract: one attempt is `applying` at a time. An applied effect with the same payload
     is adopted with its saved result; the callback must not run.
+
+    Args:
+        look_first: do not take an effect that had an attempt; say `pending` with that attempt's
+            number, so that the caller looks whether it is there.
 
     Raises:
         EffectConflictError: this key was used for another payload.
@@ -213,6 +225,9 @@ def reserve(tx: Transaction, source: Recorder, wanted: EffectPlan, owner_id: str
     if effect.status is EffectStatus.APPLIED:
         source.adopted = True
         return Taken(effect.effect_id, effect.status, 0, effect.result_hash)
+    if look_first and effect.status is EffectStatus.PENDING and effect.attempt_count:
+        source.adopted = True
+        return Taken(effect.effect_id, effect.status, effect.attempt_count, None)
     status = EFFECT_MACHINE.apply(effect.status, EffectMove.TAKE)
     number = effect.attempt_count + 1
     if effect.attempt_count:
@@ -237,6 +252,29 @@ def settle(
     status = EFFECT_MACHINE.apply(effect.status, end.move)
     revision = _record(tx, source, effect, Happening(end.event_type, {"attempt": number}))
     _close_attempt(tx, effect.effect_id, number, end)
+    _set(tx, effect, status, number, end)
+    return dataclasses.replace(
+        effect, revision=revision, status=status, result_hash=end.result_hash
+    )
+
+
+def settle_observed(
+    tx: Transaction, source: Recorder, effect: EffectRow, number: int, end: Settlement
+) -> EffectRow:
+    """Move a pending effect by what a look has found; no attempt is opened or changed.
+
+    The newest attempt stays as it was closed: nobody saw its end, and the event says that it was
+    found out later.
+
+    Raises:
+        IllegalTransitionError: `number` is not the newest attempt, there is none, or the effect
+            is not pending.
+    """
+    if not number or number != effect.attempt_count:
+        raise IllegalTransitionError(EFFECT_MACHINE.name, effect.status, "observe an old attempt")
+    status = EFFECT_MACHINE.apply(effect.status, end.move)
+    payload: JsonObject = {"attempt": number, "observed": True}
+    revision = _record(tx, source, effect, Happening(end.event_type, payload))
     _set(tx, effect, status, number, end)
     return dataclasses.replace(
         effect, revision=revision, status=status, result_hash=end.result_hash

@@ -60,6 +60,7 @@ class ReserveEffect:
 
     Attributes:
         payload: request and recovery kind.
+        observed: a look has just proven that no earlier try applied it.
     """
 
     attempt_id: str
@@ -68,17 +69,24 @@ class ReserveEffect:
     effect_type: str
     recovery: str
     payload: Blob
+    observed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SettleEffect:
-    """Say how the current attempt of an effect ended."""
+    """Say how the current attempt of an effect ended.
+
+    Attributes:
+        observed: nothing was sent; a look found out how the newest attempt, closed before by
+            whoever recovered the run, had ended.
+    """
 
     effect_id: EffectId
     attempt_number: int
     outcome: EffectAttemptOutcome
     result: Blob | None
     error: Blob | None
+    observed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +130,8 @@ class Granted:
     """Answer to a reserved effect.
 
     Attributes:
-        attempt_number: 0 when the effect is applied already and the callback must not run.
+        attempt_number: the attempt that may act now; with `pending` the newest earlier one, whose
+            effect has to be looked for first; 0 when the effect is settled and nothing may run.
         result: saved result of an applied effect.
     """
 

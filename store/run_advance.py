@@ -5,24 +5,20 @@ next thing: the node that routing over the stored graph names, the try that is u
 effect the node declares, the end that the last step implies. One refusal refuses the message.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from pi_workflows.protocol.definition import EndRun, GoTo, SnapshotNode
-from pi_workflows.protocol.ids import effect_id
 from pi_workflows.protocol.states import (
     ATTEMPT_OF_OUTCOME,
     AttemptStatus,
-    EffectAttemptOutcome,
     EffectStatus,
     RunStatus,
     StepOutcome,
 )
-from store import attempts, blobs, effects, runs
+from store import attempts, blobs, runs
 from store.attempts import AttemptRow
 from store.authority import Operation, Permit, revise
-from store.effects import Settlement
 from store.errors import ProposalRefused
-from store.machines.effect import EffectMove
 from store.proposals import (
     Advanced,
     FinishAttempt,
@@ -36,6 +32,7 @@ from store.proposals import (
     Transition,
 )
 from store.resources import Recorder, node_event
+from store.run_effects import RunEffects
 from store.run_ending import RunEnd, end_run
 from store.run_frontier import Frontier, LastStep
 from store.run_parking import park_ambiguous
@@ -44,12 +41,6 @@ from store.transaction import Transaction
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject
-
-_SETTLEMENTS: Final = {
-    EffectAttemptOutcome.APPLIED: (EffectMove.APPLY, "effect.applied"),
-    EffectAttemptOutcome.REJECTED: (EffectMove.REJECT, "effect.rejected"),
-    EffectAttemptOutcome.AMBIGUOUS: (EffectMove.LOSE_SIGHT, "effect.ambiguous"),
-}
 
 
 def advance(tx: Transaction, permit: Permit, message: Message) -> Advanced:
@@ -83,6 +74,7 @@ class _Advance:
         self._message = message
         self._attempt = attempts.unfinished(tx, run.run_id)
         self._frontier = Frontier(tx, run.run_id, message.definition)
+        self._effects = RunEffects(tx, recorder)
         self.status_detail = run.status_detail
         self.ended = False
         self.parked = False
@@ -179,7 +171,7 @@ class _Advance:
         attempt = self._running(finish.attempt_id)
         if attempt.node_id != finish.node_id:
             raise ProposalRefused("the attempt belongs to another node")
-        self._check_effect_settled(attempt, finish.outcome)
+        self._effects.check_settled(attempt, self._node(attempt.node_id), finish.outcome)
         tx = self._tx
         end = attempts.Finish(
             ATTEMPT_OF_OUTCOME[finish.outcome],
@@ -201,62 +193,15 @@ class _Advance:
         self._attempt = None
         self.progressed = True
 
-    def _check_effect_settled(self, attempt: AttemptRow, outcome: StepOutcome) -> None:
-        node = self._node(attempt.node_id)
-        if node.effect_type is None:
-            return
-        effect = effects.find(
-            self._tx,
-            effect_id(
-                self._recorder.resource_id,
-                node.effect_type,
-                effects.action_key(
-                    self._run.run_id, node.effect_type, attempt.node_id, attempt.visit
-                ),
-            ),
-        )
-        status = effect.status if effect is not None else None
-        if status in {EffectStatus.APPLYING, EffectStatus.AMBIGUOUS}:
-            raise ProposalRefused("the attempt's effect is not settled")
-        if outcome is StepOutcome.OK and status is not EffectStatus.APPLIED:
-            raise ProposalRefused("the attempt's effect was not applied")
-
     def _reserve(self, wanted: ReserveEffect) -> Granted:
         attempt = self._running(wanted.attempt_id)
         node = self._node(attempt.node_id)
-        if (wanted.node_id, wanted.visit) != (attempt.node_id, attempt.visit):
-            raise ProposalRefused("the effect belongs to another attempt")
-        if (wanted.effect_type, wanted.recovery) != (node.effect_type, node.effect_recovery):
-            raise ProposalRefused("the node declares another effect")
-        key = effects.action_key(
-            self._run.run_id, wanted.effect_type, attempt.node_id, attempt.visit
-        )
-        taken = effects.reserve(
-            self._tx,
-            self._recorder,
-            effects.EffectPlan(wanted.effect_type, key, wanted.payload),
-            self._message.owner_id,
-        )
-        result = (
-            blobs.read_json(self._tx, taken.result_hash) if taken.result_hash is not None else None
-        )
-        return Granted(taken.effect_id, taken.status, taken.attempt_number, result)
+        return self._effects.reserve(attempt, node, wanted, self._message.owner_id)
 
     def _settle(self, settle: SettleEffect) -> None:
-        effect = effects.find(self._tx, settle.effect_id)
-        if effect is None or effect.source_resource_id != self._recorder.resource_id:
-            raise ProposalRefused("the effect is not this run's")
-        move, event = _SETTLEMENTS[settle.outcome]
-        end = Settlement(
-            move,
-            settle.outcome,
-            event,
-            blobs.put_optional(self._tx, settle.result),
-            blobs.put_optional(self._tx, settle.error),
-        )
-        effects.settle(self._tx, self._recorder, effect, settle.attempt_number, end)
+        status = self._effects.settle(settle)
         self.progressed = True
-        if settle.outcome is EffectAttemptOutcome.AMBIGUOUS:
+        if status is EffectStatus.AMBIGUOUS:
             park_ambiguous(self._tx, self._recorder, self._run, self._attempt)
             self.parked = True
 

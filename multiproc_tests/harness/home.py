@@ -23,8 +23,9 @@ from pi_workflows.client.channel import open_channel
 from pi_workflows.protocol.paths import StatePaths
 
 HEAD: Final = """
-from meeting_point import meet, note, shell_meeting
-from pi_workflows import Command, Ctx, ShellResult, Workflow, idempotent, manual
+from meeting_point import FOLDER, meet, note, shell_meeting
+from pi_workflows import Command, Ctx, ShellResult, Workflow, idempotent, manual, observe
+from pi_workflows import absent, applied
 
 wf = Workflow("crashed")
 """

@@ -58,6 +58,21 @@ def second(ctx: Ctx) -> Command:
     return Command(**shell_meeting("second", **told(ctx)))
 """
 
+OBSERVED: Final = f"""{_EFFECT}
+def look(ctx: Ctx):
+    note(f"looked after try {{ctx.effect.attempt_number}}")
+    done = FOLDER / "done"
+    return applied(done.read_text()) if done.exists() else absent()
+
+
+@wf.action(effect=observe("second.done", look))
+def second(ctx: Ctx) -> str:
+    (FOLDER / "done").write_text(meet("second", **told(ctx)))
+    meet("sent", **told(ctx))
+    return "second"
+"""
+"""Writes a file between two meetings, and looks for it."""
+
 STEPS: Final = ["first 1", "second 1", "third 1"]
 OUTPUT: Final = "second three"
 

@@ -2,7 +2,7 @@
 
 from pi_workflows.authoring.context import Ctx, EffectIdentity, StepResult
 from pi_workflows.authoring.definition import Definition
-from pi_workflows.authoring.effects import EffectSpec, idempotent, manual
+from pi_workflows.authoring.effects import EffectSpec, idempotent, manual, observe
 from pi_workflows.authoring.errors import (
     AuthoringError,
     DefinitionError,
@@ -13,12 +13,23 @@ from pi_workflows.authoring.errors import (
     Problem,
 )
 from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.observation import (
+    Absent,
+    Applied,
+    Observation,
+    Unknown,
+    absent,
+    applied,
+    unknown,
+)
 from pi_workflows.authoring.route import Route
 from pi_workflows.authoring.shell import Command, ShellResult
 from pi_workflows.authoring.timeouts import Unlimited
 from pi_workflows.authoring.workflow import Workflow
 
 __all__ = [
+    "Absent",
+    "Applied",
     "AuthoringError",
     "Command",
     "Ctx",
@@ -30,13 +41,19 @@ __all__ = [
     "InputRejected",
     "Node",
     "NotJsonError",
+    "Observation",
     "OutputMissing",
     "Problem",
     "Route",
     "ShellResult",
     "StepResult",
+    "Unknown",
     "Unlimited",
     "Workflow",
+    "absent",
+    "applied",
     "idempotent",
     "manual",
+    "observe",
+    "unknown",
 ]

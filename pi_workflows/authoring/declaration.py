@@ -6,7 +6,7 @@ from typing import Any
 
 from pi_workflows.authoring.callables import is_async, return_type, with_context
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
-from pi_workflows.authoring.definition import NodeDefinition, ShellOptions
+from pi_workflows.authoring.definition import Look, NodeDefinition, ShellOptions
 from pi_workflows.authoring.effects import EffectSpec, effect_problem
 from pi_workflows.authoring.errors import Location, Problems
 from pi_workflows.authoring.handles import Node
@@ -84,6 +84,7 @@ class DeclaredNode:
             timeout=self.timeout,
             status_detail=detail,
             effect=effect,
+            look=None if effect is None else _look(effect),
             request=request,
             shell=options.shell,
             location=self.location,
@@ -94,6 +95,16 @@ class DeclaredNode:
         if shell is None:
             return return_type(self.handle.fn, local_names)
         return ShellResult if shell.parse is None else return_type(shell.parse, local_names)
+
+
+def _look(effect: EffectSpec[Any]) -> Look | None:
+    """Return how a sound effect is looked for; None when it is not."""
+    fn = None if effect.look is None else with_context(effect.look)
+    if fn is None:
+        return None
+    timeout_ms = budget_ms(effect.look_timeout)
+    assert timeout_ms is not None, "checked when it was declared"
+    return Look(fn, is_async(effect.look), timeout_ms)
 
 
 def checked_timeout(timeout: object) -> Timeout | str:

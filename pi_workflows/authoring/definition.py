@@ -39,6 +39,21 @@ class ShellOptions:
     max_output_chars: int
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How an effect is looked for.
+
+    Attributes:
+        fn: the observing function, always called with the context.
+        is_async: whether `fn` returns a coroutine.
+        timeout_ms: how long one look may take, at least 1.
+    """
+
+    fn: Callable[[Ctx[Any]], Any]
+    is_async: bool
+    timeout_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDefinition:
     """One node.
@@ -49,6 +64,7 @@ class NodeDefinition:
         codec: of the output.
         status_detail: text shown while the node runs; None shows nothing.
         effect: None for compute nodes, and only for them.
+        look: None for all but nodes whose effect is observed.
         request: gives the effect's request payload (it may be async); None stands for
             `{input, outputs}`.
         shell: None for all but shell nodes.
@@ -62,10 +78,16 @@ class NodeDefinition:
     codec: Codec
     timeout: Timeout
     status_detail: str | None
-    effect: EffectSpec | None
+    effect: EffectSpec[Any] | None
+    look: Look | None
     request: Callable[[Ctx[Any]], Any] | None
     shell: ShellOptions | None
     location: Location
+
+    @property
+    def action_type(self) -> str:
+        """What the receipt of a node with an effect calls it: `shell` or `function`."""
+        return "function" if self.shell is None else "shell"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

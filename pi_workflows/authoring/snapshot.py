@@ -49,7 +49,10 @@ def _node(node: "NodeDefinition") -> JsonObject:
     if node.effect is not None:
         stored["form"] = "shell" if node.node_type is NodeType.SHELL else "function"
         effect = node.effect
-        stored["effect"] = {"type": effect.effect_type, "recovery": effect.recovery}
+        declared: JsonObject = {"type": effect.effect_type, "recovery": effect.recovery}
+        if node.look is not None:
+            declared["lookTimeoutMs"] = node.look.timeout_ms
+        stored["effect"] = declared
     return stored
 
 

@@ -132,7 +132,7 @@ class Workflow(Generic[I]):
     def action(
         self,
         *,
-        effect: EffectSpec | None = None,
+        effect: EffectSpec[I] | None = None,
         request: Callable[[Ctx[I]], Any] | None = None,
         timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
@@ -140,8 +140,8 @@ class Workflow(Generic[I]):
         """Declare a node that changes the world outside.
 
         Args:
-            effect: `idempotent("...")` or `manual("...")`: what a crash in the middle means.
-                Required; `build()` refuses an action without.
+            effect: `idempotent("...")`, `observe("...", look)` or `manual("...")`: what a crash
+                in the middle means. Required; `build()` refuses an action without.
             request: gives the effect's request payload as JSON: the same key with another
                 request is a conflict. Input and outputs stand for it when unsaid.
             timeout: as for `compute`.
@@ -160,7 +160,7 @@ class Workflow(Generic[I]):
     def shell(
         self,
         *,
-        effect: EffectSpec | None = None,
+        effect: EffectSpec[I] | None = None,
         parse: None = None,
         timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
@@ -171,7 +171,7 @@ class Workflow(Generic[I]):
     def shell(
         self,
         *,
-        effect: EffectSpec | None = None,
+        effect: EffectSpec[I] | None = None,
         parse: Callable[[ShellResult], T],
         timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
@@ -181,7 +181,7 @@ class Workflow(Generic[I]):
     def shell(
         self,
         *,
-        effect: EffectSpec | None = None,
+        effect: EffectSpec[I] | None = None,
         parse: Callable[[ShellResult], Any] | None = None,
         timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,

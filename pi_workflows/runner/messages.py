@@ -50,6 +50,7 @@ class Purpose(enum.Enum):
     NODE = enum.auto()
     TIMEOUT = enum.auto()
     REQUEST = enum.auto()
+    OBSERVE = enum.auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +86,12 @@ class CallResult:
     Attributes:
         outcome: `ok`, `failed` or `timed_out`.
         output: JSON after `ok`; for `Purpose.TIMEOUT` the budget in milliseconds, null for none;
-            for `Purpose.REQUEST` the effect's request.
+            for `Purpose.REQUEST` the effect's request; for `Purpose.OBSERVE` what was seen, as
+            `observed` makes it.
         error: text of at most `ERROR_CHARS_MAX` characters; None after `ok`.
         receipt: what an action or shell node did, even when it failed; None for others.
         revision: of the run, if the code has moved it by what it sent itself; else None.
+        uncertain: whether its effect may have happened although the outcome is not `ok`.
     """
 
     outcome: StepOutcome
@@ -96,6 +99,7 @@ class CallResult:
     error: str | None = None
     receipt: JsonObject | None = None
     revision: int | None = None
+    uncertain: bool = False
 
 
 class ExitReason(enum.StrEnum):

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pi_workflows.authoring.definition import NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, digest_hex
 from pi_workflows.protocol.definition import EndRun
 from pi_workflows.protocol.frames import FRAME_BYTES_MAX
-from pi_workflows.protocol.states import EffectAttemptOutcome, RunStatus, StepOutcome
+from pi_workflows.protocol.states import EffectAttemptOutcome, RecoveryKind, RunStatus, StepOutcome
 from pi_workflows.runner.messages import CallResult
 
 MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX - 4_096
@@ -58,7 +58,7 @@ def set_deadline(attempt_id: str, timeout_ms: int | None) -> JsonObject:
 
 
 def reserve_effect(
-    node_id: str, attempt_id: str, visit: int, effect: EffectSpec, request: JsonValue
+    node_id: str, attempt_id: str, visit: int, effect: EffectSpec[Any], request: JsonValue
 ) -> JsonObject:
     """Ask for the right to carry out the node's effect; the server builds its key."""
     encoded = canonical_bytes(request)
@@ -78,8 +78,8 @@ def reserve_effect(
 def settle_effect(reservation: Reservation, result: CallResult) -> JsonObject:
     """Record how a try of an effect ended (B §2).
 
-    A manual effect that was still running at its deadline is `ambiguous`; an idempotent one is
-    `rejected`, since carrying it out again is harmless.
+    One whose outcome is uncertain is `ambiguous`, unless it is idempotent: then it is `rejected`,
+    since carrying it out again is harmless.
     """
     transition: JsonObject = {
         "type": "settleEffect",
@@ -90,11 +90,8 @@ def settle_effect(reservation: Reservation, result: CallResult) -> JsonObject:
         transition["outcome"] = EffectAttemptOutcome.APPLIED.value
         transition["result"] = result.output
         return transition
-    late = result.outcome is StepOutcome.TIMED_OUT
-    provable = reservation.recovery == "idempotent"
-    outcome = (
-        EffectAttemptOutcome.AMBIGUOUS if late and not provable else EffectAttemptOutcome.REJECTED
-    )
+    unknown = result.uncertain and reservation.recovery != RecoveryKind.IDEMPOTENT
+    outcome = EffectAttemptOutcome.AMBIGUOUS if unknown else EffectAttemptOutcome.REJECTED
     transition["outcome"] = outcome.value
     transition["error"] = result.error
     return transition

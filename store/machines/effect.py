@@ -1,6 +1,7 @@
 """The life of an outbox row.
 
-pending    written with its source; nobody acts on it yet, or a proven non-application came back.
+pending    written with its source; nobody acts on it yet, or it came back to be tried again. One
+           that is observed and had a try is looked for before the next one.
 applying   exactly one numbered attempt may be acting on the world right now.
 applied, rejected, cancelled   settled and final.
 ambiguous  the world may or may not have changed. Never retried by itself; only evidence or an
@@ -26,6 +27,8 @@ class EffectMove(enum.StrEnum):
     CANCEL = "cancel"
     APPLY_LOCALLY = "apply_locally"
     RETRY = "retry"
+    FIND_APPLIED = "find_applied"
+    FIND_UNKNOWN = "find_unknown"
 
 
 EFFECT_MACHINE: Final = Machine(
@@ -39,6 +42,8 @@ EFFECT_MACHINE: Final = Machine(
             (EffectStatus.APPLYING, EffectMove.LOSE_SIGHT): EffectStatus.AMBIGUOUS,
             (EffectStatus.PENDING, EffectMove.CANCEL): EffectStatus.CANCELLED,
             (EffectStatus.PENDING, EffectMove.APPLY_LOCALLY): EffectStatus.APPLIED,
+            (EffectStatus.PENDING, EffectMove.FIND_APPLIED): EffectStatus.APPLIED,
+            (EffectStatus.PENDING, EffectMove.FIND_UNKNOWN): EffectStatus.AMBIGUOUS,
             (EffectStatus.AMBIGUOUS, EffectMove.APPLY): EffectStatus.APPLIED,
             (EffectStatus.AMBIGUOUS, EffectMove.REJECT): EffectStatus.REJECTED,
             (EffectStatus.AMBIGUOUS, EffectMove.RETRY): EffectStatus.PENDING,

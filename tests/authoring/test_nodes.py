@@ -65,7 +65,9 @@ def test_an_action_without_effect_is_refused_with_the_fix() -> None:
     def say() -> None: ...
 
     error = refusal(lambda: wf.build(start=say))
-    expected = 'node "say": declare effect=idempotent("...") or manual("...").'
+    expected = (
+        'node "say": declare effect=idempotent("..."), observe("...", look) or manual("...").'
+    )
     assert expected in str(error)
     assert str(error).startswith("DefinitionError [DEFINITION_INVALID] ")
 

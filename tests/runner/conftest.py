@@ -73,7 +73,7 @@ class ScriptedServer:
         """Do what a server does with a dead runner: close what was applying."""
         for effect in self.effects.values():
             if effect["status"] == "applying":
-                effect["status"] = "pending" if effect["recovery"] == "idempotent" else "ambiguous"
+                effect["status"] = "ambiguous" if effect["recovery"] == "manual" else "pending"
 
     def _reply(self, result: JsonObject) -> Reply:
         return Reply(WorkerMessageOutcome.ACCEPTED, self.revision, result)
@@ -148,6 +148,9 @@ class ScriptedServer:
         assert effect["request"] == transition["request"]
         if effect["status"] == "applied":
             return {"effectId": effect_id, "status": "applied", "result": effect["result"]}
+        if self._is_to_be_seen(effect, transition):
+            number = effect["attemptNumber"]
+            return {"effectId": effect_id, "attemptNumber": number, "status": "pending"}
         effect["attemptNumber"] = cast("int", effect["attemptNumber"]) + 1
         if effect["status"] == "pending":
             effect["status"] = "applying"
@@ -157,9 +160,15 @@ class ScriptedServer:
             "status": effect["status"],
         }
 
+    @staticmethod
+    def _is_to_be_seen(effect: JsonObject, transition: JsonObject) -> bool:
+        """Whether an earlier try of an observed effect has to be looked for first."""
+        looks = effect["recovery"] == "observe" and not transition.get("observed")
+        return looks and effect["status"] == "pending" and effect["attemptNumber"] != 0
+
     def _settle(self, transition: JsonObject) -> JsonObject:
         effect = self.effects[cast("str", transition["effectId"])]
-        assert effect["status"] == "applying"
+        assert effect["status"] == ("pending" if transition.get("observed") else "applying")
         assert effect["attemptNumber"] == transition["attemptNumber"]
         effect["status"] = transition["outcome"]
         effect["result"] = transition.get("result")

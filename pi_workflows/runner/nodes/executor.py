@@ -18,6 +18,7 @@ from pi_workflows.runner.nodes.command import TERM_GRACE_MS
 from pi_workflows.runner.nodes.compute import run_compute
 from pi_workflows.runner.nodes.shell import run_shell
 from pi_workflows.runner.shell_groups import ShellGroups
+from pi_workflows.runner.sighting import observed
 
 
 class Executor:
@@ -59,6 +60,8 @@ class Executor:
                     return self._timeout(call, context, cancellation)
                 case Purpose.REQUEST:
                     return self._request(call, context, cancellation)
+                case Purpose.OBSERVE:
+                    return self._observe(call, context, cancellation)
         except CodeCancelled:
             return CallResult(outcome=StepOutcome.TIMED_OUT)
         except BaseException as error:  # noqa: BLE001 - the one place where author code runs
@@ -95,6 +98,12 @@ class Executor:
         )
         output = ANY_JSON.dump(value, where=f'node "{call.node.node_id}" request')
         return CallResult(outcome=StepOutcome.OK, output=output)
+
+    def _observe(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
+        look = call.node.look
+        assert look is not None
+        seen = invoke(look.fn, context, is_async=look.is_async, cancellation=cancellation)
+        return observed(call.node, seen)
 
     def _node(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
         match call.node.node_type:

@@ -52,7 +52,7 @@ SPECIFIED: Final[list[tuple[Machine[Any, Any], type[Any], dict[str, str]]]] = [
         EFFECT_MACHINE,
         EffectMove,
         {
-            "pending": "applying applied cancelled",
+            "pending": "applying applied ambiguous cancelled",
             "applying": "applied rejected ambiguous pending",
             "ambiguous": "applied rejected pending",
         },

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import pytest
@@ -165,10 +165,11 @@ class WriteStore:
             origin_session_id=origin_session_id,
         )
 
-    def create(self, run_id: str = "run-1") -> "WrittenRun":
+    def create(self, run_id: str = "run-1", graph: JsonObject = GRAPH) -> "WrittenRun":
         """Reserve a run of the graph."""
-        self.do(create_run, CONTROL, self.new_run(run_id))
-        return WrittenRun(self, run_id)
+        new = replace(self.new_run(run_id), snapshot=Blob.of_json(graph))
+        self.do(create_run, CONTROL, new)
+        return WrittenRun(self, run_id, DefinitionSnapshot.parse(graph))
 
     def recover(self) -> None:
         """Do what a starting server does to the runs of its dead predecessor."""
@@ -183,6 +184,7 @@ class WrittenRun:
 
     store: WriteStore
     run_id: str
+    definition: DefinitionSnapshot = DEFINITION
     held: Claim | None = None
     children: int = 0
     messages: int = 0
@@ -212,8 +214,7 @@ class WrittenRun:
 
     @property
     def revision(self) -> int:
-        (found,) = self.column("SELECT revision FROM resources WHERE resource_id = :id")
-        return int(found)
+        return int(self.column("SELECT revision FROM resources WHERE resource_id = :id")[0])
 
     @property
     def expires_at(self) -> int | None:
@@ -276,7 +277,7 @@ class WrittenRun:
             message_id=message_id or f"m{self.messages}",
             fingerprint=Blob.of_text(repr(transitions)).blob_hash,
             transitions=transitions,
-            definition=DEFINITION,
+            definition=self.definition,
             owner_id=SERVER,
         )
 
@@ -291,7 +292,7 @@ class WrittenRun:
 
     def started(self, node_id: str, *, visit: int = 1) -> StartAttempt:
         """Propose a try of a node, under a new attempt id."""
-        node = DEFINITION.nodes[node_id]
+        node = self.definition.nodes[node_id]
         attempt_id = f"attempt-{self.store.ids.new_uuid()}"
         return StartAttempt(attempt_id, node_id, node.node_type, visit, self.store.now, None)
 
@@ -318,7 +319,7 @@ class WrittenRun:
 
     def reserved(self, start: StartAttempt, request: JsonValue = "please") -> ReserveEffect:
         """Propose the effect that the node of a try declares."""
-        node = DEFINITION.nodes[start.node_id]
+        node = self.definition.nodes[start.node_id]
         assert node.effect_type is not None
         assert node.effect_recovery is not None
         payload = Blob.of_json({"request": request, "recovery": node.effect_recovery})
@@ -333,7 +334,7 @@ class WrittenRun:
 
     def effect_of(self, start: StartAttempt) -> EffectId:
         """Return the id of the effect of a try."""
-        effect_type = DEFINITION.nodes[start.node_id].effect_type
+        effect_type = self.definition.nodes[start.node_id].effect_type
         assert effect_type is not None
         key = effects.action_key(self.run_id, effect_type, start.node_id, start.visit)
         return effect_id(run_resource_id(self.run_id), effect_type, key)
@@ -342,15 +343,14 @@ class WrittenRun:
         self, start: StartAttempt, outcome: EffectAttemptOutcome, *, number: int = 1
     ) -> SettleEffect:
         """Propose how the effect of a try ended."""
-        applied = outcome is EffectAttemptOutcome.APPLIED
-        result = Blob.of_json({"done": True}) if applied else None
+        result = Blob.of_json({"done": True}) if outcome is EffectAttemptOutcome.APPLIED else None
         return SettleEffect(self.effect_of(start), number, outcome, result, None)
 
     def work(self, start: StartAttempt) -> None:
         """Go through a try that succeeds."""
         self.advance(start)
         output: JsonObject = {"from": start.node_id}
-        if DEFINITION.nodes[start.node_id].effect_type is None:
+        if self.definition.nodes[start.node_id].effect_type is None:
             self.advance(self.finished(start, output))
             return
         self.advance(self.reserved(start))

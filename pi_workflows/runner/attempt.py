@@ -1,0 +1,259 @@
+"""One try of one node in the engine loop: its budget, its effect, its code, and what came of it.
+
+No user code runs before the transition that announces it is accepted. An effect is reserved
+before its code acts; one that is applied already is adopted; one that a dead try may have applied
+is looked for first, where its author said how.
+"""
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, cast
+
+from pi_workflows.authoring.context import EffectIdentity
+from pi_workflows.authoring.definition import Look, NodeDefinition
+from pi_workflows.authoring.effects import EffectSpec
+from pi_workflows.authoring.timeouts import Computed, Fixed, Unlimited
+from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, canonical_text
+from pi_workflows.protocol.definition import TIMEOUT_DEFAULT_MS
+from pi_workflows.protocol.states import EffectStatus, StepOutcome
+from pi_workflows.runner import transitions
+from pi_workflows.runner.history import History
+from pi_workflows.runner.messages import Call, CallResult, Purpose, bounded_text
+from pi_workflows.runner.outgoing import Outgoing, Steps
+from pi_workflows.runner.sighting import Sighting, read_sighting
+from pi_workflows.runner.transitions import OUTPUT_BYTES_MAX, Reservation
+
+CALLBACK_MS: Final = 30_000
+"""Bound of a callback that computes a node's timeout or its effect's request."""
+
+_WHAT: Final = {
+    Purpose.NODE: "it",
+    Purpose.TIMEOUT: "its timeout callback",
+    Purpose.REQUEST: "its request callback",
+    Purpose.OBSERVE: "the look for its effect",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all tries of one run share.
+
+    Attributes:
+        input: the run's input as stored.
+        history: what is recorded so far.
+    """
+
+    run_id: str
+    input: JsonValue
+    history: History
+    outgoing: Outgoing
+
+
+class Attempt:
+    """One try; the caller opens it, runs it and closes it with what `run` returned."""
+
+    def __init__(
+        self, around: Surroundings, node: NodeDefinition, attempt_id: str, visit: int
+    ) -> None:
+        self.node = node
+        self.attempt_id = attempt_id
+        self.visit = visit
+        self._around = around
+        self._timeout_ms: int | None = TIMEOUT_DEFAULT_MS
+        self._reservation: Reservation | None = None
+
+    def open(self, started_at: int) -> None:
+        """Announce the try; `started_at` is UTC epoch milliseconds."""
+        self._around.outgoing.add(
+            transitions.start_attempt(self.node, self.attempt_id, self.visit, started_at)
+        )
+
+    def run(self) -> Steps[CallResult]:
+        """Do all that the node asks for and say how it ended."""
+        failure = yield from self._bind_timeout()
+        if failure is not None:
+            return failure
+        effect = self.node.effect
+        if effect is None:
+            yield from self._around.outgoing.commit()
+        else:
+            known = yield from self._reserve(effect)
+            if known is not None:
+                return known
+        result = yield from self._call(Purpose.NODE, self._timeout_ms)
+        late = result.outcome is StepOutcome.TIMED_OUT
+        if late and self.node.look is not None and self._reservation is not None:
+            result = yield from self._look_after_deadline(self.node.look, result)
+        return _within_output_limit(self.node, result)
+
+    def close(self, result: CallResult) -> None:
+        """Announce how the try ended; it travels with what follows."""
+        outgoing = self._around.outgoing
+        if self._reservation is not None:
+            outgoing.add(transitions.settle_effect(self._reservation, result))
+        outgoing.add(transitions.finish_attempt(self.node.node_id, self.attempt_id, result))
+
+    def _bind_timeout(self) -> Steps[CallResult | None]:
+        """Announce the try's budget; return a result if computing it failed.
+
+        Only a budget or request that user code computes needs a commit of its own: that code may
+        run no earlier than the try is recorded as started.
+        """
+        match self.node.timeout:
+            case Fixed(timeout_ms):
+                self._timeout_ms = timeout_ms
+            case Unlimited():
+                self._timeout_ms = None
+            case Computed():
+                yield from self._around.outgoing.commit()
+                result = yield from self._call(Purpose.TIMEOUT, CALLBACK_MS)
+                if result.outcome is not StepOutcome.OK:
+                    return result
+                self._timeout_ms = cast("int | None", result.output)
+            case _:
+                return None
+        self._around.outgoing.add(transitions.set_deadline(self.attempt_id, self._timeout_ms))
+        return None
+
+    def _reserve(self, effect: EffectSpec[Any]) -> Steps[CallResult | None]:
+        """Obtain the right to run the node's code; return a result if it must not run."""
+        outgoing = self._around.outgoing
+        history = self._around.history
+        request: JsonValue = {"input": self._around.input, "outputs": dict(history.outputs)}
+        if self.node.request is not None:
+            yield from outgoing.commit()
+            result = yield from self._call(Purpose.REQUEST, CALLBACK_MS)
+            if result.outcome is not StepOutcome.OK:
+                return result
+            request = result.output
+        wanted = transitions.reserve_effect(
+            self.node.node_id, self.attempt_id, self.visit, effect, request
+        )
+        outgoing.add(wanted)
+        granted = (yield from outgoing.commit())[-1]
+        if granted["status"] == EffectStatus.PENDING:
+            adopted = yield from self._look_first(granted)
+            if adopted is not None:
+                return adopted
+            outgoing.add({**wanted, "observed": True})
+            granted = (yield from outgoing.commit())[-1]
+        if granted["status"] != EffectStatus.APPLYING:
+            return _not_to_run(self.node, granted)
+        self._reservation = _reservation(effect, granted)
+        return None
+
+    def _look_first(self, granted: JsonObject) -> Steps[CallResult | None]:
+        """Look for what an earlier try may have done; return None when it is not there."""
+        look, effect = self.node.look, self.node.effect
+        assert look is not None, "only an observed effect is granted so"
+        assert effect is not None
+        earlier = _reservation(effect, granted)
+        seen = yield from self._look(look, earlier)
+        if seen.status is EffectStatus.PENDING:
+            return None
+        result = seen.result(self.node)
+        self._around.outgoing.add(transitions.settle_effect(earlier, result) | {"observed": True})
+        return result
+
+    def _look_after_deadline(self, look: Look, late: CallResult) -> Steps[CallResult]:
+        """Say what a try that was stopped at its deadline has done, as far as a look tells."""
+        assert self._reservation is not None
+        seen = yield from self._look(look, self._reservation)
+        if seen.status is EffectStatus.APPLIED:
+            return seen.result(self.node)
+        if seen.status is EffectStatus.AMBIGUOUS:
+            return replace(late, error=bounded_text(f"{late.error}; {seen.error}"))
+        return replace(late, uncertain=False)
+
+    def _look(self, look: Look, reservation: Reservation) -> Steps[Sighting]:
+        result = yield from self._call(Purpose.OBSERVE, look.timeout_ms, reservation)
+        return read_sighting(self.node, result)
+
+    def _call(
+        self, purpose: Purpose, timeout_ms: int | None, reservation: Reservation | None = None
+    ) -> Steps[CallResult]:
+        node, around = self.node, self._around
+        reservation = reservation or self._reservation
+        late = CallResult(
+            outcome=StepOutcome.TIMED_OUT,
+            error=f'TIMED_OUT: node "{node.node_id}": {_WHAT[purpose]} ran longer than '
+            f"{timeout_ms} ms",
+            uncertain=True,
+        )
+        call = Call(
+            purpose=purpose,
+            node=node,
+            run_id=around.run_id,
+            visit=self.visit,
+            input=around.input,
+            outputs=MappingProxyType(around.history.outputs),
+            results=MappingProxyType(around.history.results),
+            effect=None if reservation is None else self._identify(reservation),
+            timeout_ms=timeout_ms,
+            abandon=around.outgoing.advance(self._abandonment(late, reservation)),
+        )
+        result = yield call
+        assert isinstance(result, CallResult)
+        around.outgoing.moved_to(result.revision)
+        if result.outcome is StepOutcome.TIMED_OUT:
+            return replace(late, receipt=result.receipt)
+        return result
+
+    def _abandonment(self, late: CallResult, reservation: Reservation | None) -> list[JsonObject]:
+        """Return what is sent if the code ignores its deadline: nobody can look then."""
+        abandonment: list[JsonObject] = []
+        if reservation is not None:
+            settled = transitions.settle_effect(reservation, late)
+            looked_first = self._reservation is None
+            abandonment.append(settled | {"observed": True} if looked_first else settled)
+        abandonment.append(transitions.finish_attempt(self.node.node_id, self.attempt_id, late))
+        return abandonment
+
+    def _identify(self, reservation: Reservation) -> EffectIdentity:
+        effect = self.node.effect
+        assert effect is not None
+        key: JsonValue = [
+            self._around.run_id,
+            effect.effect_type,
+            self.node.node_id,
+            self.visit,
+        ]
+        return EffectIdentity(
+            effect_id=reservation.effect_id,
+            effect_type=effect.effect_type,
+            key=canonical_text(key),
+            attempt_number=reservation.attempt_number,
+        )
+
+
+def _reservation(effect: EffectSpec[Any], granted: JsonObject) -> Reservation:
+    return Reservation(
+        cast("str", granted["effectId"]), cast("int", granted["attemptNumber"]), effect.recovery
+    )
+
+
+def _not_to_run(node: NodeDefinition, granted: JsonObject) -> CallResult:
+    """Close a node whose code may not run: adopt an applied effect, else say what it is."""
+    if granted["status"] != EffectStatus.APPLIED:
+        error = f'node "{node.node_id}": its effect is {granted["status"]} and cannot run'
+        return CallResult(outcome=StepOutcome.FAILED, error=error)
+    return CallResult(
+        outcome=StepOutcome.OK,
+        output=granted.get("result"),
+        receipt={"actionType": node.action_type, "adopted": True},
+    )
+
+
+def _within_output_limit(node: NodeDefinition, result: CallResult) -> CallResult:
+    if result.outcome is not StepOutcome.OK:
+        return result
+    size = len(canonical_bytes(result.output))
+    if size <= OUTPUT_BYTES_MAX:
+        return result
+    return CallResult(
+        outcome=StepOutcome.FAILED,
+        error=f'OUTPUT_TOO_LARGE: node "{node.node_id}" returned {size} bytes of JSON; '
+        f"at most {OUTPUT_BYTES_MAX} can be recorded. Write large data to a file and return "
+        "its path.",
+        receipt=result.receipt,
+    )
