@@ -1,7 +1,11 @@
 """Admit runs within capacity, soonest first; sleep until a commit, an exit or an exact instant.
 
-One admission at a time: a run that is being claimed counts against the capacity like one that is
-served. Cancel, renewal and clean-up never wait here.
+A run that is being claimed counts against the capacity like one that is served. Cancel, resume,
+renewal and clean-up never wait here.
+
+Nothing is polled. Whatever can make a run claimable is a commit of this server, and the store
+tells of each one after it; a run that an owner of ours has had in hand is looked at again when
+that owner ends. So no hint can be missed, and an idle server does nothing.
 """
 
 from collections.abc import Awaitable, Callable
@@ -62,9 +66,19 @@ class Scheduler:
             with trio.move_on_after(pause):
                 await self._wake.wait()
 
+    def recheck(self) -> None:
+        """Look at every run again, now: the machine has slept, or its clock was stepped."""
+        self._held_back.clear()
+        self._wake.set()
+
     def _changed(self, changes: frozenset[Change]) -> None:
-        if any(change.resource_type == ResourceType.RUN for change in changes):
-            self._wake.set()
+        """Wake for a run that nobody here serves; the steps of one that is served are many."""
+        for change in changes:
+            if change.resource_type == ResourceType.RUN and (
+                change.aggregate_key not in self._admitted
+            ):
+                self._wake.set()
+                return
 
     def _admit_due(self) -> float:
         """Start owners for what is due; return how long to sleep, in seconds."""

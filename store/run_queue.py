@@ -54,12 +54,13 @@ SELECT_WORDS: Final = """
 # One row per candidate, in the order of the queue. Only a death makes a run wait for an instant;
 # for all others `available_at` is their place in the queue, so that a wall clock stepped back
 # holds nobody up. A parked run that waits, is paused, or carries a reason
-# that only a person may clear is no candidate; nor is one whose lease lives.
+# that only a person may clear is no candidate; nor is one whose lease lives. The index is named,
+# for without statistics the planner would sort every queued run.
 SELECT_CLAIMABLE: Final = """
     SELECT q.run_id,
            max(CASE q.error_code WHEN 'runnerCrashed' THEN q.available_at ELSE 0 END,
                coalesce(l.expires_at, 0)) AS due_at
-      FROM run_queue AS q
+      FROM run_queue AS q INDEXED BY run_queue_admissible
       JOIN runs AS r ON r.run_id = q.run_id
       JOIN leases AS l ON l.resource_id = r.resource_id
      WHERE q.status IN ('queued', 'parked')

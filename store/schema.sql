@@ -488,6 +488,11 @@ CREATE TABLE run_queue (
 CREATE UNIQUE INDEX run_queue_one_live_per_session ON run_queue (origin_session_id)
     WHERE status NOT IN ('done', 'failed', 'cancelled');
 CREATE INDEX run_queue_due ON run_queue (status, available_at);
+-- The queue in its order without those that only a person lets go on, however many they are.
+CREATE INDEX run_queue_admissible ON run_queue (available_at, created_at, run_id)
+    WHERE status IN ('queued', 'parked')
+      AND coalesce(error_code, '') NOT IN
+          ('workflowSourceChanged', 'runnerNoProgress', 'effectAmbiguous');
 
 -- One try of one node. `visit` counts entries into the node, `attempt_number` every try.
 CREATE TABLE node_attempts (

@@ -16,6 +16,7 @@ import pytest
 
 import store
 from pi_workflows.protocol import states
+from store import run_queue
 from store.schema import DDL
 
 VERBS: Final = ("SELECT", "INSERT", "UPDATE", "DELETE", "UPSERT")
@@ -164,3 +165,14 @@ def is_statement(module: ModuleType, node: ast.AnnAssign | ast.Assign) -> bool:
 def called(node: ast.Call) -> str:
     """Returns the last part of what is called."""
     return ast.unparse(node.func).rpartition(".")[2]
+
+
+def test_the_queue_is_read_in_its_order_from_one_index(connection: apsw.Connection) -> None:
+    """However many runs wait for a person, an admission neither meets nor sorts them."""
+    steps = apsw.ext.query_info(
+        connection, run_queue.SELECT_CLAIMABLE, explain_query_plan=True
+    ).query_plan
+    assert steps is not None
+    details = [step.detail for step in steps.sub or []]
+    assert "SCAN q USING INDEX run_queue_admissible" in details
+    assert not [detail for detail in details if "TEMP B-TREE" in detail]

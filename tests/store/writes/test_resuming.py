@@ -263,3 +263,8 @@ def test_what_a_dying_runner_said_stands_behind_the_reason(run: "WrittenRun") ->
     shown = run.store.do(projection.run_state, run.run_id)["display"]
     assert isinstance(shown, dict)
     assert str(shown["reason"]).endswith(f"; it said: {words}")
+
+
+def test_pause_after_a_death_doubles_from_a_second_up_to_a_minute() -> None:
+    delays = [run_queue.retry_delay_ms(errors) // SECOND_MS for errors in range(10)]
+    assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
