@@ -107,7 +107,9 @@ class Conversation:
 
     async def _next_message(self, channel: RunnerChannel) -> RunnerMessage | None:
         """Wait for a message; None when none comes any more."""
-        with trio.move_on_after(FAREWELL_S if self._ended else float("inf")):
+        if not self._ended:
+            return await channel.receive()
+        with trio.move_on_after(FAREWELL_S):
             return await channel.receive()
         return None
 

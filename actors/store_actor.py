@@ -203,7 +203,7 @@ class StoreActor:
         try:
             fate = await self._run_group(taken, self._batch.run_lightly, more=True)
             if fate is _Fate.NEEDS_SAVEPOINTS:
-                fate = await self._run_group(taken, self._batch.run)
+                fate = await self._run_group(taken, self._batch.run, more=True)
             if fate is _Fate.DIED:
                 for letter in taken:
                     await self._run_group([letter], self._batch.run)

@@ -6,6 +6,7 @@ from typing import Final, final
 import trio
 
 from pi_workflows.protocol.frames import FrameDecoder
+from runtime.direct_socket import DirectSocket
 from runtime.sync_points import InertSyncPoints, SyncPoint, SyncPoints
 
 _RECEIVE_BYTES: Final = 65_536
@@ -21,6 +22,7 @@ class LineStream:
     def __init__(self, stream: trio.abc.Stream, sync_points: SyncPoints | None = None) -> None:
         """Wrap `stream`, which is owned from now on."""
         self._stream = stream
+        self._direct = DirectSocket.of(stream)
         self._sync_points = sync_points or InertSyncPoints()
         self._decoder = FrameDecoder()
         self._lines: deque[bytes] = deque()
@@ -40,7 +42,7 @@ class LineStream:
         if self._lines:
             await trio.lowlevel.checkpoint()
         while not self._lines:
-            data = await self._stream.receive_some(_RECEIVE_BYTES)
+            data = await (self._direct or self._stream).receive_some(_RECEIVE_BYTES)
             if not data:
                 return None
             self._lines.extend(self._decoder.feed(bytes(data)))
@@ -48,6 +50,8 @@ class LineStream:
 
     async def send(self, frame: bytes) -> None:
         """Write one frame, its newline included; frames of several writers never mix.
+
+        Gives no turn of the loop away if the socket takes all of it at once.
 
         A call cancelled while it writes leaves half a frame behind: the stream then refuses
         every further frame, so that a peer can never read two halves as one.
@@ -57,17 +61,29 @@ class LineStream:
             trio.ClosedResourceError: The stream was closed on our side.
         """
         assert frame.endswith(b"\n"), "a frame ends with a newline"
-        async with self._sending:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._sending.locked():
+            await self._sending.acquire()
+        else:
+            self._sending.acquire_nowait()
+        try:
             if self._is_torn:
                 raise trio.BrokenResourceError("an earlier frame was cut short")
             self._is_torn = True
-            if self._sync_points.is_armed(SyncPoint.SOCKET_MID_FRAME):
-                half = len(frame) // 2
-                await self._stream.send_all(frame[:half])
-                self._sync_points.reached(SyncPoint.SOCKET_MID_FRAME)
-                frame = frame[half:]
-            await self._stream.send_all(frame)
+            await self._send(frame)
             self._is_torn = False
+        finally:
+            self._sending.release()
+
+    async def _send(self, frame: bytes) -> None:
+        if self._sync_points.is_armed(SyncPoint.SOCKET_MID_FRAME):
+            half = len(frame) // 2
+            await self._stream.send_all(frame[:half])
+            self._sync_points.reached(SyncPoint.SOCKET_MID_FRAME)
+            frame = frame[half:]
+        sent = 0 if self._direct is None else self._direct.send_now(frame)
+        if sent < len(frame):
+            await self._stream.send_all(frame[sent:])
 
     async def aclose(self) -> None:
         """Close the stream; a second call does nothing."""

@@ -16,6 +16,8 @@ from actors.scheduler import Scheduler
 from pi_workflows.protocol.states import QueueStatus, RunStatus
 from runtime.process import ExitStatus
 from runtime.supervisor import Supervisor, TaskFailure
+from store import run_queue
+from store.transaction import Change, Reading
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.ids import RunId
@@ -360,3 +362,26 @@ async def test_place_of_a_stepped_clock_is_looked_at_again_within_a_minute(
             bench.clock.stepped_ms = 4_000_000
             await trio.sleep(61)
             assert bench.run_row(run_id).status is RunStatus.COMPLETED
+
+
+async def test_steps_of_served_runs_do_not_make_the_scheduler_look(
+    autojump_clock: Clock, bench: "Bench", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks at its start, after the creation and at the end, whatever commits lie between."""
+    looks: list[float] = []
+    ask = run_queue.claimable
+
+    def claimable(reading: Reading, limit: int) -> list[run_queue.ClaimableRow]:
+        looks.append(trio.current_time())
+        return ask(reading, limit)
+
+    monkeypatch.setattr(run_queue, "claimable", claimable)
+    heard: list[frozenset[Change]] = []
+    bench.services.store.listen(heard.append)
+    with trio.fail_after(60):
+        async with scheduling(bench):
+            run_id = await bench.create()
+            await trio.sleep(30)
+    assert bench.run_row(run_id).status is RunStatus.COMPLETED
+    assert len(heard) > len(looks) + 3
+    assert len(looks) == 3
