@@ -31,10 +31,16 @@ class ServerRefused(Exception):
 class AlreadyRunning(ServerRefused):
     """Another server serves this state; it was not touched."""
 
-    def __init__(self, pid: int | None) -> None:
+    def __init__(self, pid: int | None, but: str = "is already running") -> None:
+        """Name the server.
+
+        Args:
+            pid: None when it is not known.
+            but: what is to be said about it.
+        """
         who = f"PID {pid}" if pid is not None else "another process"
         super().__init__(
-            f"the workflow server is already running ({who}). "
+            f"the workflow server ({who}) {but}. "
             "Use it, or stop it first: pi-workflows server stop",
             exit_code=ExitCode.ALREADY_RUNNING,
             code=ErrorCode.SERVER_ALREADY_RUNNING,

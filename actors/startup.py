@@ -138,7 +138,7 @@ class Startup:
             raise ServerRefused("this process has no readable identity; is /proc mounted?")
         server_id = f"server-{self._world.ids.new_uuid()}"
         locked = await acquire_server_lock(
-            self._paths, LockHolder(own, server_id), self._world, self._log
+            self._paths, LockHolder(own, server_id), self._world, self._state, self._log
         )
         undo.callback(locked.release, self._paths, self._world.files)
         self._reached(SyncPoint.START_LOCK_HELD)

@@ -6,11 +6,15 @@ Beside the world, because the runtime knows no store: a simulation hands in a fa
 from typing import Final, Protocol, final
 
 from pi_workflows.protocol.paths import StatePaths
+from store import host
 from store.creation import create_database
 from store.database import Reader, Writer
+from store.errors import StoreError
 from store.files import Files, OsFiles
+from store.host import HostRow
 from store.opening import open_reader, open_writer
 from store.state_dir import prepare_state_dir
+from store.transaction import Reading
 from store.wal import wal_bytes
 
 
@@ -31,6 +35,13 @@ class StateFiles(Protocol):
 
     def open_reader(self) -> Reader:
         """Open it for reading only."""
+        ...
+
+    def host_row(self) -> HostRow | None:
+        """Return who claims the file now; None if that cannot be read. Changes nothing.
+
+        Opened for reading only, and closed again: the claim may be another server's.
+        """
         ...
 
     def wal_bytes(self) -> int:
@@ -71,6 +82,17 @@ class DiskStateFiles:
     def open_reader(self) -> Reader:
         """Open it for reading; see `open_reader` for what it raises."""
         return open_reader(self._paths.database)
+
+    def host_row(self) -> HostRow | None:
+        """Read the claim through a reader of its own."""
+        try:
+            reader = open_reader(self._paths.database)
+            try:
+                return host.current(Reading(reader.connection, 0))
+            finally:
+                reader.close()
+        except StoreError:
+            return None
 
     def wal_bytes(self) -> int:
         """Return the size of the log."""

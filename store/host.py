@@ -32,6 +32,16 @@ class HostRow:
     heartbeat_at: int | None
     expires_at: int | None
 
+    def left_ms(self, now: int) -> int:
+        """Return for how long the last sign of life still counts; 0 when it does no more.
+
+        Ordinarily the time until `expires_at`. But that never goes back: after the wall clock was
+        set back it lies far ahead, and a heartbeat of the future says nothing about now.
+        """
+        if self.heartbeat_at is None or self.heartbeat_at > now:
+            return 0
+        return max(0, self.heartbeat_at + HOST_CLAIM_MS - now)
+
 
 @dataclass(frozen=True, slots=True)
 class HostClaim:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from multiproc_tests.harness.database import ORDER, Database
 from multiproc_tests.harness.meetings import Meetings
 from multiproc_tests.harness.processes import BOUND_S, ExactProcess, in_sessions, started_under
 from multiproc_tests.harness.servers import ROOT, Servers
+from multiproc_tests.harness.shared_clock import LOOK_EVERY_S
 from pi_workflows.client.asynchronous import LiveClient, unix_connector
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.client.channel import open_channel
@@ -36,7 +38,11 @@ View = dict[str, Any]
 
 
 class Home:
-    """What one test works in."""
+    """What one test works in.
+
+    Attributes:
+        expected_errors: the events that servers log as errors, in order; none ordinarily.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
@@ -49,6 +55,7 @@ class Home:
         self.meetings: Final = Meetings(self.project / meeting_point.SOCKET.name)
         self.servers: Final = Servers(self.paths, self.environment)
         self.database: Final = Database(self.paths.database)
+        self.expected_errors: Final[list[str]] = []
         self._watched: Final[list[ExactProcess]] = []
         self._strangers: Final[list[subprocess.Popen[bytes]]] = []
 
@@ -166,7 +173,8 @@ class Home:
         assert not self.paths.socket.exists()
         assert not self.paths.lock.exists()
         self.database.assert_at_rest()
-        assert [line for line in self.log() if line["level"] == "error"] == []
+        errors = [line for line in self.log() if line["level"] == "error"]
+        assert [line["event"] for line in errors] == self.expected_errors, errors
 
     def log(self) -> list[View]:
         """Return the lines of the servers' log."""
@@ -174,6 +182,15 @@ class Home:
         return (
             [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         )
+
+    def await_logged(self, event: str, *, times: int = 1) -> View:
+        """Wait until servers have logged this event so often; return the last of these lines."""
+        for _ in range(int(BOUND_S / LOOK_EVERY_S)):
+            lines = [line for line in self.log() if line["event"] == event]
+            if len(lines) >= times:
+                return lines[times - 1]
+            select.select([], [], [], LOOK_EVERY_S)
+        raise AssertionError(f"no server logged {event} {times} times")
 
     def refused_starts(self) -> list[str]:
         """Return the kind of error for which each server that was refused its start gave way."""

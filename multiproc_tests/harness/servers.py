@@ -54,6 +54,15 @@ class RunningServer:
         self.process.kill()
         self.process.wait(BOUND_S)
 
+    def freeze(self) -> None:
+        """Let it stand still, and return when it does."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        self.process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """End it by SIGTERM and hold it to an orderly end."""
         self.process.terminate()
