@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import trio
+from trio_util import move_on_when
 
 from actors.documents import Document
 from actors.services import Services
@@ -39,8 +40,9 @@ class ReadFailed(Exception):
 class HeavyReads:
     """One child at a time, one question each, on a READONLY connection of its own.
 
-    Every method raises `ReadFailed` when there is no answer within five minutes or the file cannot
-    be read. Cancelled: the child is ended.
+    Every method raises `ReadFailed` when there is no answer within five minutes, the file cannot
+    be read, or so much is written meanwhile that the log must not wait for the reader any longer.
+    Cancelled: the child is ended.
     """
 
     def __init__(self, services: Services) -> None:
@@ -76,10 +78,29 @@ class HeavyReads:
                 raise ReadFailed(ErrorCode.INTERNAL, str(fault)) from fault
             try:
                 self._services.processes.add(child.identity, marker)
-                return await _within_bounds(child, receive)
+                return await self._within_bounds(child, receive)
             finally:
                 await child.stop()
                 self._services.processes.remove(child.identity)
+
+    async def _within_bounds(
+        self, child: Child, receive: Callable[["_Answer"], Awaitable[AnswerT]]
+    ) -> AnswerT:
+        crowded = self._services.store.is_log_crowded
+        with trio.move_on_after(READ_S):
+            async with move_on_when(crowded.wait_value, True):  # noqa: FBT003 - the value
+                try:
+                    return await receive(_Answer(child))
+                except (FrameError, trio.BrokenResourceError) as error:
+                    raise ReadFailed(
+                        ErrorCode.INTERNAL, "the reader's answer is unusable"
+                    ) from error
+            raise ReadFailed(
+                ErrorCode.STATE_BUSY,
+                "so much was written meanwhile that the log could not wait for this read; "
+                "ask again when less is going on",
+            )
+        raise ReadFailed(ErrorCode.INTERNAL, f"reading the state took longer than {READ_S:g} s")
 
     def _spec(self, question: tuple[str, ...], marker: str) -> ChildSpec:
         database = self._services.paths.database
@@ -124,17 +145,6 @@ class _Answer:
         if not data:
             raise ReadFailed(ErrorCode.INTERNAL, "the reader ended without an answer")
         self._received += data
-
-
-async def _within_bounds(
-    child: Child, receive: Callable[[_Answer], Awaitable[AnswerT]]
-) -> AnswerT:
-    with trio.move_on_after(READ_S):
-        try:
-            return await receive(_Answer(child))
-        except (FrameError, trio.BrokenResourceError) as error:
-            raise ReadFailed(ErrorCode.INTERNAL, "the reader's answer is unusable") from error
-    raise ReadFailed(ErrorCode.INTERNAL, f"reading the state took longer than {READ_S:g} s")
 
 
 async def _receive_answer(answer: _Answer) -> JsonObject:

@@ -119,6 +119,8 @@ class Startup:
         )
         store = StoreActor(opened.writer, self._world)
         store.fence(opened.claim)
+        if opened.unchecked:
+            store.owe_check()
         services = Services(
             world=self._world,
             paths=paths,
@@ -155,6 +157,8 @@ class Startup:
         unclean = bool(self._state.wal_bytes())
         writer = self._state.open_writer()
         undo.callback(self._close_writer, writer)
+        # Only an orderly end empties it: a start that fails must not pass for one.
+        writer.keep_log()
         self._reached(SyncPoint.START_DATABASE_OPEN)
         unchecked = unclean and not self._check_soundness(writer)
         batch = Batch(writer, world.ids, world.clock.wall_ms)
@@ -197,7 +201,6 @@ class Startup:
             return False
         reading = Reading(writer.connection, self._world.clock.wall_ms())
         if not quick_check.is_sound(reading):
-            writer.keep_log()
             raise DatabaseDamaged
         return True
 

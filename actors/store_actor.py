@@ -24,6 +24,7 @@ from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import trio
+from trio_util import AsyncBool
 
 from runtime.mailbox import Lane, Letter, Mailbox
 from runtime.sync_points import SyncPoint
@@ -58,6 +59,12 @@ CHECKPOINT_FRAMES: Final = 2_000
 """Frames of the log (4 KiB each) at which a checkpoint is due while busy."""
 
 IDLE_BEFORE_CHECKPOINT_S: Final = 2.0
+IDLE_BEFORE_CHECKPOINT_MAX_S: Final = 64.0
+"""Between two tries while a reader holds the log and nothing is written."""
+
+LOG_FRAMES_MAX: Final = 32_768
+"""Frames (128 MiB) that may pile up behind a reader: in the end all of them are one checkpoint,
+and a renewal waits behind it."""
 
 _FATAL: Final = (OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown)
 
@@ -73,16 +80,33 @@ class _Fate(enum.Enum):
 class StoreActor:
     """Owner of the writing connection."""
 
-    def __init__(self, writer: Writer, world: World) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        world: World,
+        *,
+        checkpoint_frames: int = CHECKPOINT_FRAMES,
+        log_frames_max: int = LOG_FRAMES_MAX,
+    ) -> None:
         """Take over an open writer; `serve` must run for anything to be answered."""
+        self._checkpoint_frames: Final = checkpoint_frames
+        self._log_frames_max: Final = log_frames_max
         self._world: Final = world
         self._writer: Final = writer
         self._batch: Final = Batch(writer, world.ids, world.clock.wall_ms)
         self._mailbox: Final = Mailbox[Command[Any], Any](INBOX_MAX)
         self._listeners: Final[list[Callable[[frozenset[Change]], None]]] = []
         self._is_log_new = False
-        self._checkpoint_due = CHECKPOINT_FRAMES
+        self._checkpoint_due = checkpoint_frames
         self._is_stopping = False
+        self._owes_check = False
+        self._is_log_crowded: Final = AsyncBool()
+        writer.keep_log()
+
+    @property
+    def is_log_crowded(self) -> AsyncBool:
+        """True while more than `LOG_FRAMES_MAX` frames wait for a reader to leave."""
+        return self._is_log_crowded
 
     @property
     def claim(self) -> HostClaim | None:
@@ -142,8 +166,12 @@ class StoreActor:
     ) -> None:
         """Answer commands until cancelled, stopped, or the store fails.
 
+        A checkpoint is one slice of the commit thread's work: at most `CHECKPOINT_FRAMES` and the
+        batch that went beyond them, or what a reader has held back until it left.
+
         Raises:
             OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown: the store is finished.
+            StorageFault: a checkpoint failed; the log keeps everything, and the store is finished.
         """
         with self._mailbox:
             task_status.started()
@@ -165,33 +193,49 @@ class StoreActor:
         self._is_stopping = True
         self._mailbox.close(StoreDown)
 
-    def keep_log(self) -> None:
-        """Let a close that is no `close` of this actor leave the log for the next start to see."""
-        self._writer.keep_log()
+    def owe_check(self) -> None:
+        """Let even an orderly end leave the log: the next start then looks at the file first."""
+        self._owes_check = True
+
+    def check_passed(self) -> None:
+        """The file was looked at and is sound; an orderly end may remove the log."""
+        self._owes_check = False
 
     async def close(self) -> None:
-        """Empty the log into the database and close it; the actor serves no more."""
+        """Empty the log into the database and close it; the actor serves no more.
+
+        Any other end leaves the log: it is what tells the next start that this one was unclean.
+
+        Raises:
+            StorageFault: the disk is full or failing; the log stays and nothing is lost.
+        """
         with trio.CancelScope(shield=True):
             try:
-                await self._checkpoint(CheckpointMode.TRUNCATE)
+                if not self._owes_check:
+                    await self._checkpoint(CheckpointMode.TRUNCATE)
+                    self._writer.let_log_go()
             finally:
                 self._writer.close()
 
     async def _next_letter(self) -> _Letter:
         """Wait for work; use the first quiet moment after work to move the log."""
+        quiet_s = IDLE_BEFORE_CHECKPOINT_S
         while self._is_log_new and not len(self._mailbox):
-            with trio.move_on_after(IDLE_BEFORE_CHECKPOINT_S):
+            with trio.move_on_after(quiet_s):
                 return await self._mailbox.take()
             with trio.CancelScope(shield=True):
                 await self._checkpoint(CheckpointMode.PASSIVE)
+            quiet_s = min(quiet_s * 2, IDLE_BEFORE_CHECKPOINT_MAX_S)
         return await self._mailbox.take()
 
     async def _checkpoint(self, mode: CheckpointMode) -> None:
         done = await self._world.commits.run(partial(checkpoint, self._writer.connection, mode))
-        self._is_log_new = False
-        # What a reader holds back stays in the log: the next try has to be worth its fsync.
+        # What a reader holds back stays in the log until a quiet moment finds the reader gone;
+        # while there is none, the next try has to be worth its fsync.
+        self._is_log_new = not done.complete
         left = 0 if done.complete else done.frames
-        self._checkpoint_due = left + CHECKPOINT_FRAMES
+        self._checkpoint_due = left + self._checkpoint_frames
+        self._is_log_crowded.value = left >= self._log_frames_max
 
     async def _serve_batch(self, first: _Letter) -> None:
         """Run a group; what could not be kept of it runs again, more carefully.

@@ -16,16 +16,16 @@ from typing import Final
 
 import trio
 
-from actors.errors import DatabaseDamaged, ServerRefused
+from actors.errors import ServerRefused
 from actors.gateway import Gateway
 from actors.heartbeat import keep_claim
-from actors.heavy_reads import HeavyReads, ReadFailed
 from actors.idle_exit import IdleWatch
 from actors.operations import Operations
 from actors.run_control import RunControl
 from actors.scheduler import Scheduler
 from actors.server_views import ServerViews
 from actors.services import Services
+from actors.soundness import check_soundness
 from actors.startup import Started, Startup
 from actors.state_files import StateFiles
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
@@ -263,7 +263,7 @@ class Server:
                 front.start_soon(views.forget_unused)
                 front.start_soon(self._stop_on_signals)
                 if self.started.unchecked:
-                    front.start_soon(self._check_soundness)
+                    front.start_soon(check_soundness, services)
                 await front.start(scheduler.run)
                 if self.idle_exit_ms is not None:
                     front.start_soon(self._stop_when_idle, idle, self.idle_exit_ms / 1000)
@@ -294,22 +294,6 @@ class Server:
         await idle.wait_idle(idle_s)
         self.log.info("server_idle")
         self.stopping.set()
-
-    async def _check_soundness(self) -> None:
-        """Look through a file that was too large to be before the start (README 18).
-
-        Raises:
-            DatabaseDamaged: what is found ends the server; the next one finds it again.
-        """
-        try:
-            is_sound = await HeavyReads(self.services).is_sound()
-        except ReadFailed as error:
-            self.log.warning("quick_check_failed", code=str(error.code), error=str(error))
-            return
-        if not is_sound:
-            self.services.store.keep_log()
-            raise DatabaseDamaged
-        self.log.info("quick_check_passed")
 
     async def _stop_on_signals(self) -> None:
         with self.services.world.signals.receive(signal.SIGTERM, signal.SIGINT) as signals:

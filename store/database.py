@@ -114,6 +114,8 @@ class Writer:
         try:
             self._control("COMMIT")
         except Exception as error:
+            # A checkpoint of what a failed fsync left behind could spread it.
+            self.keep_log()
             raise OutcomeUnknown from error
 
     def rollback(self) -> None:
@@ -125,8 +127,12 @@ class Writer:
         """Let `close` leave the log: the next start sees it and looks at the file first."""
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
+    def let_log_go(self) -> None:
+        """Let `close` remove the log again, after everything in it has reached the file."""
+        self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+
     def close(self) -> None:
-        """Close the file. As the last connection it also empties and removes the log."""
+        """Close the file. As the last connection it empties and removes the log, unless kept."""
         self._closed = True
         self.connection.authorizer = None
         self.connection.set_wal_hook(None)

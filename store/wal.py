@@ -3,11 +3,13 @@
 import enum
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import apsw
 
 from store.errors import StorageFault
 from store.files import Files
+from store.rows import translated
 
 
 class CheckpointMode(enum.IntEnum):
@@ -30,6 +32,11 @@ class Checkpoint:
     def complete(self) -> bool:
         """True when nothing is left that only the log holds."""
         return self.copied >= self.frames
+
+
+_PASSIVE: Final = CheckpointMode.PASSIVE
+_NOTHING: Final = Checkpoint(frames=1, copied=0)
+"""Somebody else is moving the log; how much is left nobody says."""
 
 
 def wal_path(database: Path) -> Path:
@@ -77,13 +84,25 @@ def wal_bytes(database: Path, files: Files) -> int:
 def checkpoint(connection: apsw.Connection, mode: CheckpointMode) -> Checkpoint:
     """Move the log into the database. Only the writer calls this, outside a transaction.
 
+    While another connection is in the way, what can be moved is moved, and the rest stays.
+
     Raises:
         StorageFault: the disk is full or failing; nothing committed is lost.
+        StoreCorrupt: the file is damaged.
     """
+    try:
+        return _checkpoint(connection, mode) or _checkpoint(connection, _PASSIVE) or _NOTHING
+    except apsw.Error as error:
+        known = translated(error)
+        if known is None:
+            raise
+        raise known from error
+
+
+def _checkpoint(connection: apsw.Connection, mode: CheckpointMode) -> Checkpoint | None:
+    """Try once; None when another connection is in the way."""
     try:
         frames, copied = connection.wal_checkpoint("main", int(mode))
     except apsw.BusyError:
-        frames, copied = connection.wal_checkpoint("main", int(CheckpointMode.PASSIVE))
-    except (apsw.FullError, apsw.IOError) as error:
-        raise StorageFault(type(error).__name__) from error
+        return None
     return Checkpoint(frames=max(frames, 0), copied=max(copied, 0))

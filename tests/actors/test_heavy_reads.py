@@ -2,12 +2,20 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import apsw
+import pytest
+import trio
+import trio.testing
 
+from actors.heavy_reads import HeavyReads, ReadFailed
 from pi_workflows.protocol.frames import parse_canonical
 from store.creation import create_database
 from store.offline_reads import QUICK_CHECK, STATUS, VERIFY, answer, main, run_state
+
+if TYPE_CHECKING:
+    from tests.actors.conftest import Bench
 
 
 def test_sound_database_is_verified_and_not_changed(home: Path) -> None:
@@ -53,3 +61,42 @@ def test_quick_check_tells_a_sound_file_from_a_damaged_one(home: Path) -> None:
     connection.execute("INSERT INTO leases (resource_id, generation) VALUES ('nobody', 0)")
     connection.close()
     assert answer(QUICK_CHECK, database, 5) == {"answer": {"sound": False}}
+
+
+async def test_read_that_the_log_cannot_wait_for_is_ended_and_says_so(
+    autojump_clock: trio.testing.MockClock,  # noqa: ARG001 - the clock that jumps
+    bench: "Bench",
+) -> None:
+    """Its snapshot holds up every checkpoint; a renewal would wait behind the one that comes."""
+    bench.children(bench.hanging)
+    heavy = HeavyReads(bench.services)
+    refused: list[ReadFailed] = []
+
+    async def verify() -> None:
+        with pytest.raises(ReadFailed) as failed:
+            await heavy.state_verify()
+        refused.append(failed.value)
+
+    def stopped() -> list[bool]:
+        return [reader.was_stopped for reader in bench.spawner.spawned]
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(verify)
+            await trio.testing.wait_all_tasks_blocked()
+            assert stopped() == [False]
+            bench.services.store.is_log_crowded.value = True
+        assert stopped() == [True]
+        await verify()
+    assert [failed.code for failed in refused] == ["STATE_BUSY", "STATE_BUSY"]
+    assert "ask again" in str(refused[0])
+
+
+async def test_read_that_takes_too_long_is_ended_and_says_so(
+    autojump_clock: trio.testing.MockClock,  # noqa: ARG001 - the clock that jumps
+    bench: "Bench",
+) -> None:
+    bench.children(bench.hanging)
+    with trio.fail_after(600), pytest.raises(ReadFailed, match="longer than 300 s"):
+        await HeavyReads(bench.services).state_verify()
+    assert bench.spawner.spawned[0].was_stopped

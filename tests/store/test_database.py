@@ -175,15 +175,20 @@ def test_identity_row_changed_while_open_is_refused_inside_the_write(
 
 
 def test_failed_commit_has_an_unknown_outcome(state: "StateFolder", writer: "Writer") -> None:
+    """What it left in the log is not moved into the database by closing: that could spread it."""
+
     def fail() -> bool:
         raise OSError
 
+    state.commit(writer, "before")
     writer.begin_immediate()
     state.insert(writer, "one")
     writer.connection.set_commit_hook(fail)
     with pytest.raises(OutcomeUnknown):
         writer.commit()
+    before = wal_path(state.path).read_bytes()
     writer.close()
+    assert wal_path(state.path).read_bytes() == before
 
 
 def test_reader_refuses_every_write(state: "StateFolder", writer: "Writer") -> None:

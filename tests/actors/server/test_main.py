@@ -59,18 +59,30 @@ def test_state_of_an_earlier_kind_ends_the_start_and_is_not_touched(
     assert not paths.database.exists()
 
 
+@pytest.mark.parametrize("damage", ["orphan", "page"])
 def test_damaged_database_is_not_served(
-    paths: StatePaths, capsys: pytest.CaptureFixture[str]
+    paths: StatePaths, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
-    """After an unclean stop the file is looked through before anybody is answered."""
+    """After an unclean stop the file is looked through before anybody is answered.
+
+    Case: D2.
+    """
     prepare_state_dir(paths.state_dir)
     create_database(paths.database, now=1)
     connection = apsw.Connection(str(paths.database))
     connection.execute("PRAGMA foreign_keys = OFF")
     connection.execute("PRAGMA wal_autocheckpoint = 0")
     connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'runs_created'").get
+    assert isinstance(page, int)
+    if damage == "page":
+        connection.execute("INSERT INTO resources VALUES ('nobody', 'channel', 'c', 0, 1, 1)")
     connection.execute("INSERT INTO leases (resource_id, generation) VALUES ('nobody', 0)")
     connection.close()
+    if damage == "page":
+        with paths.database.open("r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(b"\xff\xff\xff\xff")
     assert paths.database.with_name("state.sqlite-wal").stat().st_size > 0
     for _ in range(2):  # The first refusal must not tidy away what made the second one look.
         assert server.main(paths) == ExitCode.FAILED

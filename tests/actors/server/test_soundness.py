@@ -7,13 +7,16 @@ import apsw
 import pytest
 import trio
 
+from actors import soundness
 from actors.errors import DatabaseDamaged
 from actors.startup import Started, Startup
 from pi_workflows.protocol.paths import StatePaths
+from runtime.errors import SpawnFailed
 from runtime.log import Log, LogFile
-from runtime.process import ExecSpawner
+from runtime.process import ChildSpec, ExecSpawner, ExitStatus
 from runtime.scripted_process import ScriptedSpawner
 from store.creation import create_database
+from store.errors import EpochLost
 from store.files import OsFiles
 from store.state_dir import prepare_state_dir
 from store.wal import wal_bytes
@@ -70,7 +73,10 @@ def leave_log(paths: StatePaths, change: str) -> None:
 async def test_damage_found_beside_the_work_ends_the_server_and_is_found_again(
     start: "Start", begin: "Begin", paths: StatePaths
 ) -> None:
-    """The log is left, so that the next start looks at the file too."""
+    """The log is left, so that the next start looks at the file too.
+
+    Case: D2.
+    """
     leave_log(paths, DAMAGE)
     with trio.fail_after(30):
         async with start() as running:
@@ -99,6 +105,85 @@ async def test_sound_file_is_served_while_it_is_looked_through(
             assert running.failure is None
     log = (paths.logs / "server.log").read_text()
     assert log.index("quick_check_deferred") < log.index("quick_check_passed")
+
+
+async def test_orderly_stop_before_the_look_is_finished_leaves_it_owed(
+    start: "Start", begin: "Begin", paths: StatePaths, spawner: ScriptedSpawner
+) -> None:
+    """Neither a stop nor a row of them turns a file that nobody has looked at into a sound one.
+
+    Case: D2.
+    """
+
+    async def hang(_: trio.SocketStream) -> ExitStatus:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    leave_log(paths, DAMAGE)
+    looking = spawner.spawn
+    del spawner.spawn
+    spawner.scripts = [hang]
+    with trio.fail_after(30):
+        for stops in (1, 2):
+            async with start() as running:
+                assert running.server.started.unchecked
+                while len(spawner.spawned) < stops:
+                    await trio.lowlevel.checkpoint()
+                running.server.stopping.set()
+                await running.ended.wait()
+                assert running.failure is None
+        spawner.spawn = looking  # type: ignore[method-assign]
+        async with start() as running:
+            await running.ended.wait()
+            assert isinstance(running.failure, DatabaseDamaged)
+        async with AsyncExitStack() as undo:
+            assert (await begin(undo)).unchecked
+
+
+async def test_look_that_no_child_can_finish_is_tried_again(
+    start: "Start",
+    paths: StatePaths,
+    spawner: ScriptedSpawner,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The file is served meanwhile, and stays one that has to be looked at."""
+    monkeypatch.setattr(soundness, "RETRY_S", 0)
+    leave_log(paths, NOTHING)
+    looking, refusals = spawner.spawn, 2
+
+    async def refuse_first(spec: ChildSpec) -> object:
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise SpawnFailed("told to refuse")
+        return await looking(spec)
+
+    spawner.spawn = refuse_first  # type: ignore[method-assign, assignment]
+    with trio.fail_after(30):
+        async with start() as running:
+            while "quick_check_passed" not in (paths.logs / "server.log").read_text():
+                await trio.lowlevel.checkpoint()
+            running.server.stopping.set()
+            await running.ended.wait()
+            assert running.failure is None
+    assert (paths.logs / "server.log").read_text().count('"quick_check_failed"') == 2
+    assert wal_bytes(paths.database, OsFiles()) == 0
+
+
+async def test_server_that_does_not_end_in_order_leaves_its_log(
+    start: "Start", paths: StatePaths
+) -> None:
+    """By it the next start knows that this one was no orderly stop, and nothing is moved now."""
+    with trio.fail_after(30):
+        async with start() as running:
+            before = paths.database.stat().st_mtime_ns
+            running.steal_epoch()
+            with pytest.raises(EpochLost):
+                await running.bench.create()
+            await running.ended.wait()
+            assert isinstance(running.failure, EpochLost)
+    assert wal_bytes(paths.database, OsFiles()) > 0
+    assert paths.database.stat().st_mtime_ns == before
 
 
 async def test_clean_stop_leaves_nothing_to_look_at(begin: "Begin") -> None:
