@@ -11,6 +11,7 @@ from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import FrameError
 from pi_workflows.protocol.ids import is_peer_id
 from pi_workflows.protocol.version import CLIENT_PROTOCOL
+from store.receipts import Request
 
 _REQUIRED: Final = frozenset(
     {"schema", "type", "requestId", "clientId", "operation", "idempotencyKey", "payload"}
@@ -37,6 +38,18 @@ class ClientRequest:
     run_id: str | None
     expected_revision: int | None
     fingerprint: bytes
+
+    def stored_by(self, host_epoch: int) -> Request:
+        """Return the request as its receipt knows it; the epoch is the answering server's."""
+        return Request(
+            self.request_id,
+            self.client_id,
+            self.operation,
+            self.idempotency_key,
+            self.fingerprint,
+            self.run_id,
+            host_epoch,
+        )
 
 
 class PayloadInvalid(ValueError):

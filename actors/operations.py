@@ -6,6 +6,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from actors import client_requests as wire
 from actors.client_requests import ClientRequest, PayloadInvalid, parse_payload
+from actors.effect_control import EffectControl, EffectList, EffectResolve
 from actors.heavy_reads import HeavyReads, ReadFailed
 from actors.run_control import RunControl
 from actors.server_views import ServerViews
@@ -87,12 +88,15 @@ class Operations:
         self._control: Final = control
         self._views: Final = views
         self._heavy: Final = HeavyReads(services)
+        self._effects: Final = EffectControl(services)
         self._table: Final[Mapping[str, _Servable]] = {
             "run.start": _Operation(wire.RunStart, self._run_start),
             "run.resume": _Operation(wire.NoPayload, self._run_resume, names_run=True),
             "run.cancel": _Operation(wire.RunCancel, self._run_cancel, names_run=True),
             "run.status": _Operation(wire.NoPayload, self._run_status, names_run=True),
             "run.list": _Operation(wire.RunList, self._run_list),
+            "effect.list": _Operation(EffectList, self._effect_list),
+            "effect.resolve": _Operation(EffectResolve, self._effect_resolve),
             "server.status": _Operation(wire.NoPayload, self._server_status),
             "server.stop": _Operation(wire.NoPayload, self._server_stop),
             "state.status": _Operation(wire.NoPayload, self._state_status),
@@ -148,6 +152,12 @@ class Operations:
 
     async def _run_list(self, call: _Call[wire.RunList]) -> Reply:
         return done(self._views.run_list(call.payload))
+
+    async def _effect_list(self, call: _Call[EffectList]) -> Reply:
+        return done(self._effects.listed(call.payload))
+
+    async def _effect_resolve(self, call: _Call[EffectResolve]) -> Reply:
+        return await self._effects.resolve(call.request, call.payload)
 
     async def _server_status(self, _: _Call[wire.NoPayload]) -> Reply:
         return done(self._views.server_status())

@@ -113,15 +113,7 @@ class RunControl:
         return _with_detail(reply, refused.detail) if reply is refusal else reply
 
     def _request(self, request: ClientRequest) -> Request:
-        return Request(
-            request.request_id,
-            request.client_id,
-            request.operation,
-            request.idempotency_key,
-            request.fingerprint,
-            request.run_id,
-            self._services.identity.epoch,
-        )
+        return request.stored_by(self._services.identity.epoch)
 
     def _new_run(self, project_path: str, payload: RunStart, found: ResolvedWorkflow) -> NewRun:
         world = self._services.world

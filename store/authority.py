@@ -82,6 +82,7 @@ class Operation(enum.StrEnum):
     PARK_RUN = "park_run"
     RESUME_RUN = "resume_run"
     CANCEL_RUN = "cancel_run"
+    RESOLVE_EFFECT = "resolve_effect"
     RECOVER = "recover"
     RELEASE = "release"
     CLAIM = "claim"
@@ -118,6 +119,7 @@ RULES: Final = MappingProxyType(
         Operation.PARK_RUN: Rule(_HOST, ClaimRule.REQUIRED),
         Operation.RESUME_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         Operation.CANCEL_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
+        Operation.RESOLVE_EFFECT: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         # Only at start, when no other owner can be alive: the epoch fence stands for the claim.
         Operation.RECOVER: Rule(_SYSTEM, ClaimRule.NOT_NEEDED),
         Operation.RELEASE: Rule(

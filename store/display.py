@@ -70,8 +70,9 @@ _BLOCKED: Final = {
 _AMBIGUOUS: Final = _Standstill(
     ParkReason.EFFECT_AMBIGUOUS.value,
     "nobody knows whether an action on the outside world happened, and it is not tried again by "
-    "itself; look there, then cancel the run (pi-workflows cancel {run_id})",
-    "pi-workflows show {run_id}",
+    "itself; look there, then say what you found (pi-workflows effects {run_id} names it), or "
+    "cancel the run (pi-workflows cancel {run_id})",
+    "pi-workflows effects {run_id}",
 )
 _PAUSED: Final = _Standstill("paused", "it was paused and goes on when it is resumed", _RESUME)
 _REQUESTED: Final = _Standstill(
@@ -97,7 +98,8 @@ def display_status(run: SummaryRow, now: int) -> DisplayStatus:
         return DisplayStatus.PAUSED
     if _is_served(run, now) or run.open_turn:
         return DisplayStatus.RUNNING
-    if run.request_kind is not None or run.status is RunStatus.WAITING:
+    answered = run.queue_status is QueueStatus.QUEUED
+    if run.request_kind is not None or (run.status is RunStatus.WAITING and not answered):
         return DisplayStatus.WAITING
     return DisplayStatus.QUEUED
 

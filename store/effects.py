@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.canonical import JsonObject, canonical_text
-from pi_workflows.protocol.ids import EffectId, ResourceId, effect_id
+from pi_workflows.protocol.ids import EffectId, effect_id
 from pi_workflows.protocol.states import (
     EffectAttemptOutcome,
     EffectScope,
@@ -19,25 +19,20 @@ from pi_workflows.protocol.states import (
     ResourceType,
 )
 from store import blobs, resources
+from store.effect_rows import (
+    EffectRow,
+    Outcome,
+    Settlement,
+    close_attempt,
+    find,
+    open_attempt,
+    record,
+    set_outcome,
+)
 from store.errors import EffectConflictError, IllegalTransitionError
 from store.machines.effect import EFFECT_MACHINE, EffectMove
 from store.resources import Happening, Recorder
-from store.transaction import Change, Reading, Transaction, affected_one
-
-
-@dataclass(frozen=True, slots=True)
-class EffectRow:
-    """One effect with the revision of its own resource."""
-
-    effect_id: EffectId
-    resource_id: ResourceId
-    source_resource_id: ResourceId
-    revision: int
-    effect_type: str
-    payload_hash: bytes
-    status: EffectStatus
-    attempt_count: int
-    result_hash: bytes | None
+from store.transaction import Reading, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +43,14 @@ class Taken:
         attempt_number: number of the attempt to settle, or to look for while the effect is
             pending; 0 when nothing is to be done.
         result_hash: saved result of an effect that is applied already.
+        error_hash: why an effect that is settled otherwise is so; None when nobody said.
     """
 
     effect_id: EffectId
     status: EffectStatus
     attempt_number: int
     result_hash: bytes | None
+    error_hash: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +68,6 @@ class EffectPlan:
     payload: blobs.Blob
 
 
-SELECT_EFFECT: Final = """
-    SELECT e.effect_id, e.resource_id, e.source_resource_id, r.revision, e.effect_type,
-           e.payload_hash, e.status, e.attempt_count, e.result_hash
-      FROM effects AS e JOIN resources AS r ON r.resource_id = e.resource_id
-     WHERE e.effect_id = :effect_id
-"""
-
-SELECT_UNSETTLED: Final = """
-    SELECT e.effect_id, e.resource_id, e.source_resource_id, r.revision, e.effect_type,
-           e.payload_hash, e.status, e.attempt_count, e.result_hash
-      FROM effects AS e JOIN resources AS r ON r.resource_id = e.resource_id
-     WHERE e.source_resource_id = :source AND e.settled_at IS NULL
-     ORDER BY e.created_at, e.effect_id
-"""
-
 INSERT_EFFECT: Final = """
     INSERT INTO effects (effect_id, resource_id, source_resource_id, source_revision, effect_type,
                          idempotency_key, payload_hash, owner_scope, status, attempt_count,
@@ -94,38 +76,22 @@ INSERT_EFFECT: Final = """
             :payload_hash, :owner_scope, 'pending', 0, :now, :now)
 """
 
-UPDATE_EFFECT: Final = """
-    UPDATE effects
-       SET status = :status, attempt_count = :attempt_count, result_hash = :result_hash,
-           error_hash = :error_hash, updated_at = :now,
-           settled_at = CASE WHEN :status IN ('applied', 'rejected', 'cancelled') THEN :now END
-     WHERE effect_id = :effect_id AND status = :expected AND attempt_count = :expected_count
-"""
-
-INSERT_EFFECT_ATTEMPT: Final = """
-    INSERT INTO effect_attempts (effect_id, attempt_number, owner_id, lease_generation, started_at)
-    VALUES (:effect_id, :attempt_number, :owner_id, :lease_generation, :now)
-"""
-
-UPDATE_EFFECT_ATTEMPT: Final = """
-    UPDATE effect_attempts
-       SET finished_at = :now, outcome = :outcome, result_hash = :result_hash,
-           error_hash = :error_hash
-     WHERE effect_id = :effect_id AND attempt_number = :attempt_number AND finished_at IS NULL
-"""
-
-ROW_STATEMENTS: Final = {"SELECT_EFFECT": EffectRow, "SELECT_UNSETTLED": EffectRow}
-
 
 @dataclass(frozen=True, slots=True)
-class Settlement:
-    """How an attempt ended, with the hashes of stored blobs."""
+class Evidence:
+    """What a person knows of an ambiguous effect.
+
+    Attributes:
+        words: payload of the event: verb and reason.
+        result_hash: of a stored JSON blob; None unless applied.
+        reason_hash: of the stored reason, kept where an attempt's error would stand.
+    """
 
     move: EffectMove
-    outcome: EffectAttemptOutcome
     event_type: str
-    result_hash: bytes | None = None
-    error_hash: bytes | None = None
+    words: JsonObject
+    result_hash: bytes | None
+    reason_hash: bytes
 
 
 def action_key(run_id: str, effect_type: str, node_id: str, visit: int) -> str:
@@ -137,16 +103,6 @@ def plan(effect_type: str, key: str, *, request: object, recovery: RecoveryKind)
     """Make a plan; hash it before the transaction begins."""
     payload = blobs.Blob.of_json({"request": request, "recovery": recovery.value})
     return EffectPlan(effect_type, key, payload)
-
-
-def find(reading: Reading, effect: EffectId) -> EffectRow | None:
-    """Return the effect, or None when there is none."""
-    return reading.one(EffectRow, SELECT_EFFECT, {"effect_id": effect})
-
-
-def unsettled(reading: Reading, source: ResourceId) -> list[EffectRow]:
-    """Return the source's pending, applying and ambiguous effects, oldest first."""
-    return reading.many(EffectRow, SELECT_UNSETTLED, {"source": source})
 
 
 def recovery_of(reading: Reading, effect: EffectRow) -> RecoveryKind:
@@ -195,9 +151,10 @@ def create(
         EffectStatus.PENDING,
         0,
         None,
+        None,
     )
     happening = Happening(event_type, {"effectType": wanted.effect_type})
-    return dataclasses.replace(created, revision=_record(tx, source, created, happening))
+    return dataclasses.replace(created, revision=record(tx, source, created, happening))
 
 
 def reserve(
@@ -210,8 +167,9 @@ def reserve(
 ) -> Taken:
     """Take an effect before its callback runs: the attempt is numbered and durable first.
 
-    Race contract: one attempt is `applying` at a time. An applied effect with the same payload
-    is adopted with its saved result; the callback must not run.
+    Race contract: one attempt is `applying` at a time. An effect with the same payload that is
+    applied or rejected is adopted as it is, with its saved result or reason; the callback must
+    not run.
 
     Args:
         look_first: do not take an effect that had an attempt; say `pending` with that attempt's
@@ -219,21 +177,21 @@ def reserve(
 
     Raises:
         EffectConflictError: this key was used for another payload.
-        IllegalTransitionError: the effect is applying, ambiguous, rejected or cancelled.
+        IllegalTransitionError: the effect is applying, ambiguous or cancelled.
     """
     effect = create(tx, source, wanted, EffectScope.RUN, "effect.reserved")
-    if effect.status is EffectStatus.APPLIED:
+    if effect.status in {EffectStatus.APPLIED, EffectStatus.REJECTED}:
         source.adopted = True
-        return Taken(effect.effect_id, effect.status, 0, effect.result_hash)
+        return Taken(effect.effect_id, effect.status, 0, effect.result_hash, effect.error_hash)
     if look_first and effect.status is EffectStatus.PENDING and effect.attempt_count:
         source.adopted = True
         return Taken(effect.effect_id, effect.status, effect.attempt_count, None)
     status = EFFECT_MACHINE.apply(effect.status, EffectMove.TAKE)
     number = effect.attempt_count + 1
     if effect.attempt_count:
-        _record(tx, source, effect, Happening("effect.retry_started", {"attempt": number}))
-    _open_attempt(tx, source, effect.effect_id, number, owner_id)
-    _set(tx, effect, status, number, None)
+        record(tx, source, effect, Happening("effect.retry_started", {"attempt": number}))
+    open_attempt(tx, source, effect.effect_id, number, owner_id)
+    set_outcome(tx, effect, number, Outcome(status))
     return Taken(effect.effect_id, status, number, None)
 
 
@@ -250,9 +208,9 @@ def settle(
     if number != effect.attempt_count:
         raise IllegalTransitionError(EFFECT_MACHINE.name, effect.status, "settle an old attempt")
     status = EFFECT_MACHINE.apply(effect.status, end.move)
-    revision = _record(tx, source, effect, Happening(end.event_type, {"attempt": number}))
-    _close_attempt(tx, effect.effect_id, number, end)
-    _set(tx, effect, status, number, end)
+    revision = record(tx, source, effect, Happening(end.event_type, {"attempt": number}))
+    close_attempt(tx, effect.effect_id, number, end)
+    set_outcome(tx, effect, number, Outcome(status, end.result_hash, end.error_hash))
     return dataclasses.replace(
         effect, revision=revision, status=status, result_hash=end.result_hash
     )
@@ -274,18 +232,35 @@ def settle_observed(
         raise IllegalTransitionError(EFFECT_MACHINE.name, effect.status, "observe an old attempt")
     status = EFFECT_MACHINE.apply(effect.status, end.move)
     payload: JsonObject = {"attempt": number, "observed": True}
-    revision = _record(tx, source, effect, Happening(end.event_type, payload))
-    _set(tx, effect, status, number, end)
+    revision = record(tx, source, effect, Happening(end.event_type, payload))
+    set_outcome(tx, effect, number, Outcome(status, end.result_hash, end.error_hash))
     return dataclasses.replace(
         effect, revision=revision, status=status, result_hash=end.result_hash
+    )
+
+
+def resolve(tx: Transaction, source: Recorder, effect: EffectRow, evidence: Evidence) -> EffectRow:
+    """Move an ambiguous effect on evidence; attempts stay as they were closed.
+
+    Raises:
+        IllegalTransitionError: it is not ambiguous.
+    """
+    if effect.status is not EffectStatus.AMBIGUOUS:
+        raise IllegalTransitionError(EFFECT_MACHINE.name, effect.status, evidence.move)
+    status = EFFECT_MACHINE.apply(effect.status, evidence.move)
+    revision = record(tx, source, effect, Happening(evidence.event_type, evidence.words))
+    outcome = Outcome(status, evidence.result_hash, evidence.reason_hash)
+    set_outcome(tx, effect, effect.attempt_count, outcome)
+    return dataclasses.replace(
+        effect, revision=revision, status=status, result_hash=evidence.result_hash
     )
 
 
 def cancel_pending(tx: Transaction, source: Recorder, effect: EffectRow) -> None:
     """Cancel an effect on which nobody has acted."""
     status = EFFECT_MACHINE.apply(effect.status, EffectMove.CANCEL)
-    _record(tx, source, effect, Happening("effect.cancelled"))
-    _set(tx, effect, status, effect.attempt_count, None)
+    record(tx, source, effect, Happening("effect.cancelled"))
+    set_outcome(tx, effect, effect.attempt_count, Outcome(status))
 
 
 def apply_locally(
@@ -302,79 +277,10 @@ def apply_locally(
     if effect.status is EffectStatus.APPLIED:
         return None
     number = effect.attempt_count + 1
-    _open_attempt(tx, source, effect.effect_id, number, owner_id)
+    open_attempt(tx, source, effect.effect_id, number, owner_id)
     end = Settlement(EffectMove.APPLY_LOCALLY, EffectAttemptOutcome.APPLIED, "effect.applied")
     status = EFFECT_MACHINE.apply(effect.status, end.move)
-    _record(tx, source, effect, Happening(end.event_type, {"attempt": number}))
-    _close_attempt(tx, effect.effect_id, number, end)
-    _set(tx, effect, status, number, end)
+    record(tx, source, effect, Happening(end.event_type, {"attempt": number}))
+    close_attempt(tx, effect.effect_id, number, end)
+    set_outcome(tx, effect, number, Outcome(status, end.result_hash, end.error_hash))
     return effect
-
-
-def _open_attempt(
-    tx: Transaction, source: Recorder, effect: EffectId, number: int, owner_id: str
-) -> None:
-    assert source.generation is not None, "whoever acts on the outside world holds a claim"
-    tx.execute(
-        INSERT_EFFECT_ATTEMPT,
-        {
-            "effect_id": effect,
-            "attempt_number": number,
-            "owner_id": owner_id,
-            "lease_generation": source.generation,
-            "now": tx.now,
-        },
-    )
-
-
-def _close_attempt(tx: Transaction, effect: EffectId, number: int, end: Settlement) -> None:
-    affected_one(
-        tx.execute(
-            UPDATE_EFFECT_ATTEMPT,
-            {
-                "effect_id": effect,
-                "attempt_number": number,
-                "outcome": end.outcome,
-                "result_hash": end.result_hash,
-                "error_hash": end.error_hash,
-                "now": tx.now,
-            },
-        )
-    )
-
-
-def _set(
-    tx: Transaction,
-    effect: EffectRow,
-    status: EffectStatus,
-    attempt_count: int,
-    end: Settlement | None,
-) -> None:
-    affected_one(
-        tx.execute(
-            UPDATE_EFFECT,
-            {
-                "effect_id": effect.effect_id,
-                "status": status,
-                "attempt_count": attempt_count,
-                "result_hash": end.result_hash if end else None,
-                "error_hash": end.error_hash if end else None,
-                "expected": effect.status,
-                "expected_count": effect.attempt_count,
-                "now": tx.now,
-            },
-        )
-    )
-
-
-def _record(tx: Transaction, source: Recorder, effect: EffectRow, happening: Happening) -> int:
-    """Write an event of the effect, in the name of whoever changes its source."""
-    own = Recorder(
-        tx,
-        Change(ResourceType.EFFECT, effect.effect_id),
-        effect.resource_id,
-        effect.revision,
-        source.actor,
-        source.generation,
-    )
-    return own.record(happening)

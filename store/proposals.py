@@ -133,12 +133,14 @@ class Granted:
         attempt_number: the attempt that may act now; with `pending` the newest earlier one, whose
             effect has to be looked for first; 0 when the effect is settled and nothing may run.
         result: saved result of an applied effect.
+        error: why a rejected effect is so; None when nobody said.
     """
 
     effect_id: EffectId
     status: str
     attempt_number: int
     result: JsonValue
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

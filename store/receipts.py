@@ -11,6 +11,7 @@ from typing import Final, cast
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.states import CommandOutcome
 from store import blobs
+from store.effect_errors import EffectSettledError, EffectUnknownError
 from store.errors import (
     CancelConflictError,
     ClaimLostError,
@@ -98,8 +99,9 @@ _CONFLICTS: Final = (
     IdempotencyConflictError,
     RunConflictError,
     CancelConflictError,
+    EffectSettledError,
 )
-_NOT_FOUND: Final = (RunUnknownError, UnknownResourceError)
+_NOT_FOUND: Final = (RunUnknownError, UnknownResourceError, EffectUnknownError)
 
 
 def stored(reading: Reading, request: Request) -> Reply | None:

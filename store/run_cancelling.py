@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from pi_workflows.protocol.ids import run_resource_id
 from pi_workflows.protocol.states import EffectStatus, RunStatus
-from store import blobs, effects, leases, runs
+from store import blobs, effect_rows, leases, runs
 from store.attempts import AttemptRow
 from store.authority import Operation, Permit, holding, require_actor, revise
-from store.effects import EffectRow
+from store.effect_rows import EffectRow
 from store.errors import CancelConflictError
 from store.run_ending import CutOff, RunEnd, end_run
 from store.runs import RunRow
@@ -79,7 +79,7 @@ def _late(tx: Transaction, run: RunRow, reason: str | None) -> CancelReply:
     resource = run_resource_id(run.run_id)
     ambiguous = tuple(
         effect
-        for effect in effects.unsettled(tx, resource)
+        for effect in effect_rows.unsettled(tx, resource)
         if effect.status is EffectStatus.AMBIGUOUS
     )
     revision = holding(tx, resource).revision

@@ -10,9 +10,9 @@ from pi_workflows.protocol.states import (
     RecoveryKind,
     StepOutcome,
 )
-from store import blobs, effects
+from store import blobs, effect_rows, effects
 from store.attempts import AttemptRow
-from store.effects import EffectRow, Settlement
+from store.effect_rows import EffectRow, Settlement
 from store.errors import ProposalRefused
 from store.machines.effect import EffectMove
 from store.proposals import Granted, ReserveEffect, SettleEffect
@@ -69,7 +69,8 @@ class RunEffects:
         result = (
             None if taken.result_hash is None else blobs.read_json(self._tx, taken.result_hash)
         )
-        return Granted(taken.effect_id, taken.status, taken.attempt_number, result)
+        error = None if taken.error_hash is None else blobs.read_text(self._tx, taken.error_hash)
+        return Granted(taken.effect_id, taken.status, taken.attempt_number, result, error)
 
     def settle(self, settled: SettleEffect) -> EffectStatus:
         """Close the effect's attempt as the runner says, and return what the effect now is.
@@ -79,7 +80,7 @@ class RunEffects:
             IllegalTransitionError: the attempt is not the current one.
         """
         tx, recorder = self._tx, self._recorder
-        effect = effects.find(tx, settled.effect_id)
+        effect = effect_rows.find(tx, settled.effect_id)
         if effect is None or effect.source_resource_id != recorder.resource_id:
             raise ProposalRefused("the effect is not this run's")
         result = blobs.put_optional(tx, settled.result)
@@ -103,7 +104,7 @@ class RunEffects:
             return
         key = effects.action_key(attempt.run_id, node.effect_type, attempt.node_id, attempt.visit)
         identity = effect_id(self._recorder.resource_id, node.effect_type, key)
-        effect = effects.find(self._tx, identity)
+        effect = effect_rows.find(self._tx, identity)
         status = effect.status if effect is not None else None
         if status in {EffectStatus.APPLYING, EffectStatus.AMBIGUOUS}:
             raise ProposalRefused("the attempt's effect is not settled")

@@ -10,9 +10,9 @@ from pi_workflows.protocol.states import (
     RecoveryKind,
     RunStatus,
 )
-from store import attempts, effects, leases, run_queue, runs
+from store import attempts, effect_rows, effects, leases, run_queue, runs
 from store.attempts import AttemptRow
-from store.effects import EffectRow, Settlement
+from store.effect_rows import EffectRow, Settlement
 from store.machines.effect import EffectMove
 from store.machines.queue import SETTLEMENT
 from store.machines.run import MOVE_TO_END, RUN_MACHINE
@@ -94,7 +94,7 @@ def settle_queue(tx: Transaction, recorder: Recorder, run_id: str, status: RunSt
 def _close_effects(tx: Transaction, recorder: Recorder) -> tuple[EffectRow, ...]:
     """Cancel what nobody began; admit not to know what somebody was doing."""
     ambiguous: list[EffectRow] = []
-    for effect in effects.unsettled(tx, recorder.resource_id):
+    for effect in effect_rows.unsettled(tx, recorder.resource_id):
         if effect.status is EffectStatus.PENDING:
             effects.cancel_pending(tx, recorder, effect)
             continue

@@ -4,23 +4,19 @@ A page is found by its place in an index and carries status facts only, so its c
 neither on the number of runs nor on the size of what they worked on.
 """
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from pi_workflows.protocol.canonical import (
     INTEGER_MAX,
-    CanonicalError,
     JsonObject,
     JsonValue,
     canonical_bytes,
-    parse_json,
 )
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.states import DisplayStatus
 from pi_workflows.protocol.version import RUN_LIST_PAGE
-from store import run_summaries
+from store import list_cursor, run_summaries
 from store.display import ENDED_STATUSES, display, display_status
 from store.errors import Rejected
 from store.run_summaries import SummaryRow
@@ -180,18 +176,11 @@ def _fitting(items: list[JsonObject]) -> list[JsonValue]:
 
 
 def _cursor_of(run: SummaryRow) -> str:
-    place = canonical_bytes([run.created_at, run.run_id])
-    return base64.urlsafe_b64encode(place).decode().rstrip("=")
+    return list_cursor.encode(run.created_at, run.run_id)
 
 
 def _place_of(cursor: str) -> PlaceRow:
-    try:
-        padded = cursor + "=" * (-len(cursor) % 4)
-        place = parse_json(base64.b64decode(padded, altchars=b"-_", validate=True))
-    except (binascii.Error, CanonicalError, ValueError) as error:
-        raise CursorInvalidError from error
-    match place:
-        case [int(created_at), str(run_id)] if abs(created_at) <= INTEGER_MAX:
-            return PlaceRow(created_at, run_id)
-        case _:
-            raise CursorInvalidError
+    place = list_cursor.decode(cursor)
+    if place is None:
+        raise CursorInvalidError
+    return PlaceRow(*place)

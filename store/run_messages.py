@@ -115,4 +115,6 @@ def _grant(granted: Granted | None) -> JsonObject:
         answer["attemptNumber"] = granted.attempt_number
     else:
         answer["result"] = granted.result
+    if granted.error is not None:
+        answer["error"] = granted.error
     return answer

@@ -14,10 +14,10 @@ from pi_workflows.protocol.states import (
     RecoveryKind,
     RunStatus,
 )
-from store import attempts, effects, leases, run_queue, runs
+from store import attempts, effect_rows, effects, leases, run_queue, runs
 from store.authority import Claim, Operation, Permit, require_actor, revise
 from store.blobs import Blob
-from store.effects import EffectRow, Settlement
+from store.effect_rows import EffectRow, Settlement
 from store.machines.attempt import AttemptMove
 from store.machines.effect import EffectMove
 from store.machines.queue import QueueMove
@@ -159,7 +159,7 @@ def _park(
 def _recover_effects(tx: Transaction, recorder: Recorder) -> bool:
     """Settle applying effects by recovery kind; say whether any outcome is unknown."""
     unknown = False
-    for effect in effects.unsettled(tx, recorder.resource_id):
+    for effect in effect_rows.unsettled(tx, recorder.resource_id):
         if effect.status is EffectStatus.APPLYING:
             end = _end_after_crash(tx, effect)
             effects.settle(tx, recorder, effect, effect.attempt_count, end)

@@ -214,7 +214,7 @@ CREATE TABLE host_commands (
         'checkpoint.answer', 'decision.answer',
         'interaction.submit', 'interaction.assistant', 'interaction.update',
         'sessionView.clearTerminal', 'followUp.queue', 'followUp.remove', 'session.record',
-        'channel.reload', 'channel.recover',
+        'channel.reload', 'channel.recover', 'effect.resolve',
         'resourceManager.apply', 'resourceManager.reconcile', 'resourceManager.delete',
         'server.stop', 'state.backup', 'state.prune', 'lease.revoke'
     )),

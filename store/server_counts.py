@@ -33,7 +33,8 @@ SELECT_COUNTS: Final = """
            (SELECT count(*) FROM run_queue WHERE status = 'running') AS running,
            (SELECT count(*) FROM run_queue WHERE status = 'parked') AS parked,
            (SELECT count(*) FROM runs WHERE status = 'waiting') AS waiting,
-           (SELECT count(*) FROM effects WHERE status = 'ambiguous') AS ambiguous_effects
+           (SELECT count(*) FROM effects
+             WHERE status = 'ambiguous' AND settled_at IS NULL) AS ambiguous_effects
 """
 
 SELECT_PARKED: Final = """

@@ -46,13 +46,13 @@ def _described(row: UnresolvedRow) -> JsonObject:
         "status": row.status.value,
         "attempts": row.attempt_count,
     }
-    node = _node_of(row.idempotency_key)
+    node = node_of(row.idempotency_key)
     if node is not None:
         shown["nodeId"] = node
     return shown
 
 
-def _node_of(key: str) -> str | None:
+def node_of(key: str) -> str | None:
     """Return the node that a key made by `effects.action_key` names; None for other keys."""
     try:
         parts = parse_json(key)

@@ -20,7 +20,8 @@ SELECT_QUEUE_STATE: Final = """
      ORDER BY r.run_id LIMIT :limit
 """
 
-# A run also waits, without any request, for the outcome of an ambiguous effect.
+# A run also waits, without any request, for the outcome of an ambiguous effect; once that is
+# known it is due again and waits for a runner.
 SELECT_WAITING_REQUEST: Final = """
     SELECT r.run_id, 'waiting without a request that could end it' AS detail
       FROM runs AS r
@@ -31,6 +32,8 @@ SELECT_WAITING_REQUEST: Final = """
                                OR (i.status = 'settled' AND i.consumed_at IS NULL)))
        AND NOT EXISTS (SELECT 1 FROM effects AS e
                         WHERE e.source_resource_id = r.resource_id AND e.status = 'ambiguous')
+       AND NOT EXISTS (SELECT 1 FROM run_queue AS q
+                        WHERE q.run_id = r.run_id AND q.status = 'queued')
      ORDER BY r.run_id LIMIT :limit
 """
 

@@ -23,6 +23,7 @@ _COMMANDS: Final = {
     "watch": "pi_workflows.cli.run_commands:watch",
     "resume": "pi_workflows.cli.run_commands:resume",
     "cancel": "pi_workflows.cli.view_commands:cancel",
+    "effects": "pi_workflows.cli.effect_commands:effects",
     "server": "pi_workflows.cli.server_commands:server",
     "state": "pi_workflows.cli.state_commands:state",
 }

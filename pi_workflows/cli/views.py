@@ -64,7 +64,7 @@ def remark_of(view: JsonObject) -> str:
     if status == DisplayStatus.AMBIGUOUS:
         return (
             f"{run_id} is parked: nobody knows whether {_ambiguous_effects(view)} happened, and "
-            f"it is not tried again by itself. Look with: pi-workflows show {run_id}"
+            f"it is not tried again by itself. Look there, then: pi-workflows effects {run_id}"
             f"; give it up with: pi-workflows cancel {run_id}"
         )
     if status == DisplayStatus.WAITING:

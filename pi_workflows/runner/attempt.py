@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from pi_workflows.authoring.codec import broken_rules
 from pi_workflows.authoring.context import EffectIdentity
 from pi_workflows.authoring.definition import Look, NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
@@ -234,14 +235,23 @@ def _reservation(effect: EffectSpec[Any], granted: JsonObject) -> Reservation:
 
 def _not_to_run(node: NodeDefinition, granted: JsonObject) -> CallResult:
     """Close a node whose code may not run: adopt an applied effect, else say what it is."""
+    receipt: JsonObject = {"actionType": node.action_type, "adopted": True}
     if granted["status"] != EffectStatus.APPLIED:
-        error = f'node "{node.node_id}": its effect is {granted["status"]} and cannot run'
-        return CallResult(outcome=StepOutcome.FAILED, error=error)
-    return CallResult(
-        outcome=StepOutcome.OK,
-        output=granted.get("result"),
-        receipt={"actionType": node.action_type, "adopted": True},
-    )
+        said = f": {granted['error']}" if granted.get("error") is not None else ""
+        error = f'EFFECT_REJECTED: node "{node.node_id}": its effect did not happen{said}'
+        return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(error), receipt=receipt)
+    value = granted.get("result")
+    broken = broken_rules(node.codec, value)
+    if broken:
+        path, rule = broken[0]
+        error = (
+            f'EFFECT_OUTPUT_REFUSED: node "{node.node_id}": its effect is applied, but the output '
+            f"that was given for it is no {node.codec.label}: {path}: {rule}"
+        )
+        return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(error), receipt=receipt)
+    where = f'node "{node.node_id}" output'
+    output = node.codec.dump(node.codec.load(value), where=where)
+    return CallResult(outcome=StepOutcome.OK, output=output, receipt=receipt)
 
 
 def _within_output_limit(node: NodeDefinition, result: CallResult) -> CallResult:

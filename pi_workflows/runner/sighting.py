@@ -64,7 +64,7 @@ def observed(node: NodeDefinition, seen: object) -> CallResult:
 
 def read_sighting(node: NodeDefinition, result: CallResult) -> Sighting:
     """Return what a look gave; one that failed or took too long gave no answer."""
-    place = f'EFFECT_UNKNOWN: node "{node.node_id}": the look for its effect gave no answer'
+    place = f'EFFECT_UNSEEN: node "{node.node_id}": the look for its effect gave no answer'
     if result.outcome is not StepOutcome.OK:
         return Sighting(EffectStatus.AMBIGUOUS, error=bounded_text(f"{place}: {result.error}"))
     found = cast("JsonObject", result.output)

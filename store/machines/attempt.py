@@ -2,7 +2,8 @@
 
 pending, running   a runner works on it. A crash makes it `interrupted`.
 waiting            an answer or the outcome of an effect is awaited; survives crashes.
-interrupted        its runner is gone. A successor attempt of the same visit makes it `cancelled`.
+interrupted        its runner is gone, or an operator has said what became of the effect for which
+                   it waited. A successor attempt of the same visit makes it `cancelled`.
 completed, failed, timed_out, cancelled   final; the first three and a routed end are steps.
 """
 
@@ -48,6 +49,7 @@ ATTEMPT_MACHINE: Final = Machine(
             (AttemptStatus.WAITING, AttemptMove.TIME_OUT): AttemptStatus.TIMED_OUT,
             (AttemptStatus.PENDING, AttemptMove.INTERRUPT): AttemptStatus.INTERRUPTED,
             (AttemptStatus.RUNNING, AttemptMove.INTERRUPT): AttemptStatus.INTERRUPTED,
+            (AttemptStatus.WAITING, AttemptMove.INTERRUPT): AttemptStatus.INTERRUPTED,
         }
         | {(state, AttemptMove.CANCEL): AttemptStatus.CANCELLED for state in _UNFINISHED}
     ),

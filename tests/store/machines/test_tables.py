@@ -44,7 +44,7 @@ SPECIFIED: Final[list[tuple[Machine[Any, Any], type[Any], dict[str, str]]]] = [
         {
             "pending": "running interrupted cancelled",
             "running": "waiting interrupted completed failed timed_out cancelled",
-            "waiting": "completed failed timed_out cancelled",
+            "waiting": "interrupted completed failed timed_out cancelled",
             "interrupted": "waiting cancelled",
         },
     ),

@@ -1,0 +1,62 @@
+"""Why an operator's word on an effect is refused; all are `Rejected`: nothing was written."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pi_workflows.protocol.errors import ErrorCode
+from pi_workflows.protocol.states import EffectStatus, RunStatus
+from store.errors import Rejected
+
+
+class EffectUnknownError(Rejected):
+    """No run has an effect with this id."""
+
+    code: ClassVar[str] = ErrorCode.EFFECT_UNKNOWN
+
+    def __init__(self, effect: str) -> None:
+        super().__init__(
+            f"there is no effect {effect}; the open ones are listed by: pi-workflows effects"
+        )
+
+
+class EffectSettledError(Rejected):
+    """The effect is settled, or was resolved in another way; what was first stands."""
+
+    code: ClassVar[str] = ErrorCode.EFFECT_SETTLED
+    wire_names: ClassVar[Mapping[str, str]] = {"status": "status", "verb": "verb"}
+
+    def __init__(self, status: EffectStatus, verb: str | None) -> None:
+        """`verb` is what an operator had said; None when nobody was asked."""
+        how = f"was resolved before as {verb} and" if verb is not None else "was settled and"
+        super().__init__(f"the effect {how} is {status} now; that stands")
+        self.status = status
+        self.verb = verb
+
+
+class EffectNotAmbiguousError(Rejected):
+    """Nobody has to say anything: the effect's run is still at it."""
+
+    code: ClassVar[str] = ErrorCode.EFFECT_NOT_AMBIGUOUS
+    wire_names: ClassVar[Mapping[str, str]] = {"status": "status", "run_id": "runId"}
+
+    def __init__(self, status: EffectStatus, run_id: str) -> None:
+        super().__init__(
+            f"the effect is {status}: its run goes on with it by itself; look with: "
+            f"pi-workflows show {run_id}"
+        )
+        self.status = status
+        self.run_id = run_id
+
+
+class RetryRefusedError(Rejected):
+    """The effect's run has ended: nobody is there to try again."""
+
+    code: ClassVar[str] = ErrorCode.RUN_ENDED
+    wire_names: ClassVar[Mapping[str, str]] = {"status": "status"}
+
+    def __init__(self, run_id: str, status: RunStatus) -> None:
+        super().__init__(
+            f"{run_id} has ended ({status}) and tries nothing again; say what you found with "
+            "--applied or --rejected"
+        )
+        self.status = status
