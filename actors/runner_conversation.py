@@ -9,6 +9,7 @@ import trio
 
 from actors.runner_channel import RunnerChannel, RunnerMessage, RunnerProtocolError, StaleRunner
 from actors.runner_proposals import ProposalMalformed, parse_advance
+from actors.runner_updates import Refused, RunnerUpdates
 from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.definition import DefinitionSnapshot
@@ -76,6 +77,7 @@ class Conversation:
         self._tenure: Final = tenure
         self._log: Final = services.log.bind("runner", runId=claimed.run.run_id)
         self._definition: DefinitionSnapshot = self._load_definition()
+        self._updates: Final = RunnerUpdates(services, claimed.run.run_id, permit)
         self._ended = False
         self._parked = False
         self.progressed = False
@@ -170,6 +172,8 @@ class Conversation:
         match message.operation:
             case "run.advance":
                 return await self._advance(channel, message)
+            case "run.publishUpdate":
+                return await self._publish(channel, message)
             case "run.state":
                 return await self._state(channel, message)
             case "runner.exiting":
@@ -233,6 +237,26 @@ class Conversation:
             self._definition,
             self._services.identity.server_id,
         )
+
+    async def _publish(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
+        sent = trio.current_time()
+        try:
+            answered = await self._updates.publish(channel.worker_epoch, message)
+        except ClaimLostError:
+            return await self._claim_lost(channel, message)
+        if isinstance(answered, Refused):
+            await channel.reply(message, WorkerMessageOutcome.REJECTED, error=answered.error)
+            return None
+        if answered.outcome is not WorkerMessageOutcome.REJECTED:
+            self._tenure.extended(sent)
+        await channel.reply(
+            message,
+            answered.outcome,
+            revision=answered.revision,
+            result=answered.result,
+            error=answered.error,
+        )
+        return None
 
     async def _state(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
         from_step = message.payload.get("fromStep")

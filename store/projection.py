@@ -18,6 +18,7 @@ from store import (
     runner_ends,
     runs,
     unresolved_effects,
+    updates,
 )
 from store.display import display
 from store.errors import StoreCorrupt
@@ -81,6 +82,9 @@ def run_state(reading: Reading, run_id: str) -> JsonObject:
         *unresolved_effects.unresolved(reading, run.resource_id, limit=EFFECTS_MAX)
     ]
     state["effects"] = effects
+    told: list[JsonValue] = [*updates.current(reading, run_id)]
+    if told:
+        state["updates"] = told
     last_runner = None if run.status.terminal else runner_ends.bad_end(reading, run_id)
     if last_runner is not None:
         state["lastRunner"] = last_runner

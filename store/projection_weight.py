@@ -50,7 +50,14 @@ SELECT_STEPS_BYTES: Final = """
      WHERE s.run_id = :run_id
 """
 
+SELECT_UPDATES_BYTES: Final = """
+    SELECT coalesce(sum(b.byte_length), 0) AS bytes
+      FROM workflow_updates AS u JOIN blobs AS b ON b.blob_hash = u.data_hash
+     WHERE u.run_id = :run_id AND u.is_current = 1
+"""
+
 ROW_STATEMENTS: Final = {
+    "SELECT_UPDATES_BYTES": BytesRow,
     "SELECT_STEP_COUNT": StepCountRow,
     "SELECT_OWN_BYTES": BytesRow,
     "SELECT_STEPS_BYTES": BytesRow,
@@ -76,4 +83,5 @@ def body_bytes(reading: Reading, run_id: str) -> int:
     bound = {"run_id": run_id}
     own = reading.one(BytesRow, SELECT_OWN_BYTES, bound)
     steps = reading.one(BytesRow, SELECT_STEPS_BYTES, bound)
-    return (own.bytes if own else 0) + (steps.bytes if steps else 0)
+    told = reading.one(BytesRow, SELECT_UPDATES_BYTES, bound)
+    return sum(part.bytes for part in (own, steps, told) if part is not None)

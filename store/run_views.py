@@ -11,7 +11,7 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import AttemptStatus
 from pi_workflows.protocol.timestamps import rfc3339
 from pi_workflows.protocol.version import RUN_VIEW
-from store import attempts, run_queue, run_summaries, unresolved_effects
+from store import attempts, run_queue, run_summaries, unresolved_effects, updates
 from store.display import display
 from store.errors import StoreCorrupt
 from store.projection_steps import outcome_of, stored_json, stored_text
@@ -23,6 +23,12 @@ STEPS_MAX: Final = 64
 
 EFFECTS_MAX: Final = 64
 """Unresolved effects that a view holds, oldest first."""
+
+UPDATES_MAX: Final = 32
+"""Newest updates that a view holds."""
+
+UPDATE_BYTES_MAX: Final = 4_096
+"""Largest data of an update that stands in the view itself."""
 
 OUTPUT_BYTES_MAX: Final = 16_384
 """Largest final output, in bytes of its JSON, that stands in the view itself."""
@@ -114,6 +120,9 @@ def run_view(reading: Reading, run_id: str) -> JsonObject:
         "steps": _window(reading, run),
         "unresolvedEffects": effects,
     }
+    pairs = updates.count(reading, run_id)
+    if pairs:
+        view["updates"] = _updates(reading, run_id, pairs)
     current = _current(reading, run)
     if current is not None:
         view["current"] = current
@@ -132,6 +141,13 @@ def _window(reading: Reading, run: SummaryRow) -> JsonObject:
         raise StoreCorrupt("the run's steps have a gap")
     items: list[JsonValue] = [_line(row) for row in found]
     return {"start": first, "total": run.steps, "items": items}
+
+
+def _updates(reading: Reading, run_id: str, pairs: int) -> JsonObject:
+    newest: list[JsonValue] = [
+        *updates.current(reading, run_id, limit=UPDATES_MAX, data_bytes=UPDATE_BYTES_MAX)
+    ]
+    return {"total": pairs, "items": newest}
 
 
 def _line(row: StepLineRow) -> JsonObject:

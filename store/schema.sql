@@ -561,16 +561,25 @@ CREATE UNIQUE INDEX attempt_active_intervals_one_open ON attempt_active_interval
 -- Progress an attempt reports; append-only, the greatest sequence per (type, key) is current.
 CREATE TABLE workflow_updates (
     update_id    TEXT    NOT NULL PRIMARY KEY,
+    -- The attempt's run, so that the current update of a pair is one look-up. No foreign key: the
+    -- row goes with its attempt.
+    run_id       TEXT    NOT NULL,
     attempt_id   TEXT    NOT NULL REFERENCES node_attempts (attempt_id) ON DELETE CASCADE,
     update_seq   INTEGER NOT NULL CHECK (update_seq > 0),
     run_revision INTEGER NOT NULL CHECK (run_revision > 0),
     update_type  TEXT    NOT NULL,
     update_key   TEXT    NOT NULL,
     data_hash    BLOB    NOT NULL REFERENCES blobs (blob_hash),
+    -- Whether none of its type and key is newer.
+    is_current   INTEGER NOT NULL CHECK (is_current IN (0, 1)),
     recorded_at  INTEGER NOT NULL,
     -- Updates of an attempt have one order.
     UNIQUE (attempt_id, update_seq)
 ) STRICT;
+
+-- One current update per pair of type and key; counting the pairs reads no history.
+CREATE UNIQUE INDEX workflow_updates_current ON workflow_updates (run_id, update_type, update_key)
+    WHERE is_current = 1;
 
 
 -- Part 7: settings and follow-ups.
