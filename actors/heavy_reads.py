@@ -12,8 +12,10 @@ from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import FRAME_BYTES_MAX, FrameError, parse_canonical
+from runtime.child_environment import child_environment
 from runtime.errors import RuntimeFault
-from runtime.process import DESCRIPTOR_PLACEHOLDER, Child, ChildSpec, child_environment
+from runtime.process import Child, ChildSpec
+from runtime.program import DESCRIPTOR_PLACEHOLDER
 
 AnswerT = TypeVar("AnswerT")
 
@@ -73,7 +75,7 @@ class HeavyReads:
         async with self._turn:
             marker = f"reader-{self._services.world.ids.new_uuid()}"
             try:
-                child = await self._services.world.spawner.spawn(self._spec(question, marker))
+                child = await self._services.spawner.spawn(self._spec(question, marker))
             except RuntimeFault as fault:
                 raise ReadFailed(ErrorCode.INTERNAL, str(fault)) from fault
             try:

@@ -1,6 +1,5 @@
 """Ask a resolver child what a workflow file is: user code is loaded there, never in the server."""
 
-import sys
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
@@ -16,15 +15,10 @@ from pi_workflows.protocol.frames import (
     parse_canonical,
 )
 from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST
+from runtime.child_environment import child_environment
 from runtime.errors import RuntimeFault
 from runtime.line_stream import LineStream
-from runtime.process import (
-    DESCRIPTOR_PLACEHOLDER,
-    Child,
-    ChildSpec,
-    ExitStatus,
-    child_environment,
-)
+from runtime.process import Child, ChildSpec, ExitStatus
 from store.blobs import Blob
 
 RESOLVE_S: Final = 60.0
@@ -96,14 +90,11 @@ async def resolve(
     except FrameTooLarge:
         return RefusedWorkflow(ErrorCode.INPUT_REJECTED, "the input is too large: 1 MiB at most.")
     marker = f"resolver-{services.world.ids.new_uuid()}"
-    spec = ChildSpec(
-        argv=(sys.executable, "-P", "-m", RESOLVER_MODULE, "--fd", DESCRIPTOR_PLACEHOLDER),
-        cwd=project_path,
-        env=child_environment(),
-        marker=marker,
+    spec = ChildSpec.of_module(
+        RESOLVER_MODULE, cwd=project_path, env=child_environment(), marker=marker
     )
     try:
-        child = await services.world.spawner.spawn(spec)
+        child = await services.spawner.spawn(spec)
     except RuntimeFault as fault:
         return NotResolved(str(fault), was_started=False)
     try:

@@ -1,6 +1,5 @@
 """Start one runner child: recorded first, then spawned, then attached to its row."""
 
-import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +11,9 @@ from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.ids import WorkerEpoch
 from pi_workflows.protocol.states import WorkerStatus
 from pi_workflows.protocol.version import RUNNER_LAUNCH, RUNNER_PROTOCOL_VERSION
+from runtime.child_environment import child_environment
 from runtime.line_stream import LineStream
-from runtime.process import DESCRIPTOR_PLACEHOLDER, Child, ChildSpec, child_environment
+from runtime.process import Child, ChildSpec
 from runtime.sync_points import SyncPoint
 from store import workers
 from store.authority import Permit
@@ -56,7 +56,7 @@ async def launch_runner(services: Services, claimed: ClaimedRun, permit: Permit)
     )
     await services.store.insist(lambda tx: launch(tx, permit, launched))
     try:
-        child = await services.world.spawner.spawn(runner_spec(project_path, worker_epoch))
+        child = await services.spawner.spawn(runner_spec(project_path, worker_epoch))
     except BaseException:
         await _record_failed_launch(services, worker_epoch)
         raise
@@ -89,11 +89,8 @@ async def _record_failed_launch(services: Services, worker_epoch: WorkerEpoch) -
 
 def runner_spec(project_path: str, marker: str) -> ChildSpec:
     """Return what to start for a run of this project."""
-    return ChildSpec(
-        argv=(sys.executable, "-P", "-m", RUNNER_MODULE, "--fd", DESCRIPTOR_PLACEHOLDER),
-        cwd=project_path,
-        env=child_environment(),
-        marker=marker,
+    return ChildSpec.of_module(
+        RUNNER_MODULE, cwd=project_path, env=child_environment(), marker=marker
     )
 
 

@@ -10,7 +10,9 @@ from actors.store_actor import StoreActor
 from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.protocol.states import ActorType, OwnerType
 from runtime.log import Log
+from runtime.process import Spawner
 from runtime.registry import ProcessRegistry
+from runtime.template_spawner import TemplateSpawner
 from runtime.world import World
 from store.leases import Owner
 from store.resources import Actor
@@ -51,7 +53,11 @@ SYSTEM: Final = Actor(ActorType.SYSTEM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Handed to every actor by the composition root."""
+    """Handed to every actor by the composition root.
+
+    Attributes:
+        template: Forks children; None where all of them are started as the World does it.
+    """
 
     world: World
     paths: StatePaths
@@ -62,6 +68,12 @@ class Services:
     log: Log
     capacity: int
     claims: ClaimRegistry = field(default_factory=ClaimRegistry)
+    template: TemplateSpawner | None = None
+
+    @property
+    def spawner(self) -> Spawner:
+        """What starts children."""
+        return self.template or self.world.spawner
 
     @property
     def home(self) -> Path:

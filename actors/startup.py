@@ -22,6 +22,7 @@ from runtime.lock_file import LockHolder
 from runtime.log import Log
 from runtime.registry import ProcessRegistry
 from runtime.sync_points import SyncPoint
+from runtime.template_spawner import TemplateSpawner
 from runtime.world import World
 from store import host, quick_check, recovery
 from store.authority import Permit
@@ -108,6 +109,7 @@ class Startup:
         opened = self._open(locked, undo)
         registry = ProcessRegistry(paths.registry, self._world.processes, self._world.files)
         await self._end_children(registry)
+        template = await self._begin_template(registry, undo)
         self._recover(opened)
         readers = Readers(self._state.open_reader(), self._world.clock.wall_ms)
         undo.callback(readers.close)
@@ -130,6 +132,7 @@ class Startup:
             processes=registry,
             log=self._log,
             capacity=self._capacity,
+            template=template,
         )
         return Started(services, opened.claim, locked, opened.unchecked)
 
@@ -209,6 +212,19 @@ class Startup:
         ended = await registry.end_registered()
         self._log.info("children_ended", ended=len(ended.ended), dropped=len(ended.dropped))
         self._reached(SyncPoint.START_CHILDREN_ENDED)
+
+    async def _begin_template(
+        self, registry: ProcessRegistry, undo: AsyncExitStack
+    ) -> TemplateSpawner | None:
+        """Take over the template that was started ahead; it goes on warming up beside us."""
+        world = self._world
+        if world.template is None:
+            return None
+        log = self._log.bind("template")
+        template = TemplateSpawner(world.spawner, registry, log, world.randomness)
+        undo.push_async_callback(template.aclose)
+        await template.begin(world.template)
+        return template
 
     def _recover(self, opened: Opened) -> None:
         permit = Permit(SYSTEM)

@@ -15,7 +15,8 @@ from runtime.registry import ProcessRegistry, read_registry
 SERVER = textwrap.dedent("""
     import sys, trio
     from pathlib import Path
-    from runtime.process import ChildSpec, child_environment
+    from runtime.child_environment import child_environment
+    from runtime.process import ChildSpec
     from runtime.registry import ProcessRegistry
     from runtime.world import production_world
 

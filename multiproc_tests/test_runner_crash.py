@@ -1,9 +1,11 @@
 """A runner is killed: the run goes on from its last commit, in a new runner, and ends right."""
 
+from functools import partial
+
 import pytest
 
 from multiproc_tests.harness.database import ORDER
-from multiproc_tests.harness.home import Home
+from multiproc_tests.harness.home import Home, View
 from multiproc_tests.harness.processes import environment_of
 from multiproc_tests.harness.workflows import (
     ACTING,
@@ -32,6 +34,8 @@ def second() -> str:
 wf.edge(first, second)
 workflow = wf.build(start=first)
 """
+
+LIVING = "SELECT pid FROM run_workers WHERE finished_at IS NULL AND pid IS NOT NULL"
 
 COUNTING = """
 @wf.compute()
@@ -198,9 +202,11 @@ def test_runner_killed_wherever_it_is_loses_no_step_and_repeats_none(home: Home)
     """Case: B43, C42."""
     home.servers.start()
     run_id = home.run(COUNTING)
+    killed: list[int] = []
     for wanted in (5, 40):
-        home.await_steps(run_id, wanted)
-        (pid,) = home.database.column("SELECT pid FROM run_workers WHERE finished_at IS NULL")
+        home.await_view(run_id, partial(_works, home, wanted, killed))
+        (pid,) = home.database.column(LIVING)
+        killed.append(pid)
         home.watch(pid).kill()
     end = home.meetings.arrive("end")
     if not end.process.is_alive:  # The last kill met it there.
@@ -208,6 +214,11 @@ def test_runner_killed_wherever_it_is_loses_no_step_and_repeats_none(home: Home)
     end.go()
     visits = [f"{node} {visit}" for visit in range(1, 41) for node in ("count", "judge")]
     home.assert_completed(run_id, [*visits, "end 1"], 40)
+
+
+def _works(home: Home, steps: int, killed: list[int], view: View) -> bool:
+    """Say whether the run has so many steps and a runner that nobody has killed yet."""
+    return view["steps"]["total"] >= steps and home.database.column(LIVING) not in ([], killed)
 
 
 def test_runner_that_dies_three_times_without_a_step_is_not_started_again(home: Home) -> None:

@@ -132,7 +132,7 @@ def test_sigterm_parks_the_run_and_leaves_nothing_and_the_next_server_finishes_i
 def _name_in_registry(home: Home, pid: int) -> None:
     """Let the registry name a process with the start of another, as after a reuse of its pid."""
     registry = json.loads(home.paths.registry.read_text())
-    (child,) = registry["children"]
+    (child,) = [one for one in registry["children"] if one["marker"].startswith("runner-")]
     registry["children"].append({**child, "pid": pid})
     canonical = json.dumps(registry, sort_keys=True, separators=(",", ":"))
     home.paths.registry.write_text(canonical + "\n")

@@ -34,8 +34,10 @@ from runtime.errors import Refusal, RuntimeFault
 from runtime.exception_groups import sole_error
 from runtime.listener import check_socket_path
 from runtime.log import Log
+from runtime.program import Program
 from runtime.supervisor import Supervisor, TaskFailure
 from runtime.sync_points import SyncPoint
+from runtime.template_program import start_if_used
 from runtime.world import World, production_world
 from store import host, run_queue
 from store.errors import (
@@ -64,6 +66,7 @@ def main(
     paths: StatePaths,
     *,
     idle_exit_ms: int | None = None,
+    template: Program | None = None,
     world: World | None = None,
     timers: trio.abc.Clock | None = None,
     report: Callable[[str, str], None] | None = None,
@@ -74,7 +77,10 @@ def main(
     Args:
         paths: whose state.
         idle_exit_ms: end after so long without work or clients; None never does.
-        world: what it takes from outside itself; None means the machine. Closed in the end.
+        template: a runner template that was started ahead, owned from now on; None: one is
+            started where there are any.
+        world: what it takes from outside itself, its own template included; None means the
+            machine. Closed in the end.
         timers: what its loop sleeps by; None means the machine's monotonic clock.
         report: is told code and text of why the server ended otherwise than in order.
         announce: is told in one line each that it serves and that it stops; None wants neither.
@@ -84,7 +90,8 @@ def main(
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     try:
-        world = world or production_world()
+        if world is None:
+            world = production_world(template=template or start_if_used())
         try:
             capacity = capacity_from_environment()
             serving = partial(
@@ -92,7 +99,7 @@ def main(
             )
             trio.run(serving, clock=timers)
         finally:
-            world.commits.close()
+            world.close()
     except KeyboardInterrupt:
         return ExitCode.OK
     except BaseException as raised:  # noqa: BLE001 - a bug is raised again, whatever it is

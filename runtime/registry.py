@@ -103,7 +103,9 @@ class ProcessRegistry:
         except ForeignFile as error:
             fault = error
             self._files.rename(self._path, self._path.with_name(self._path.name + ".unusable"))
-        ended = tuple([child for child in found if await self._end(child)])
+        # Newest first: a runner template comes after its children, whose numbers it holds.
+        were_alive = {child for child in reversed(found) if await self._end(child)}
+        ended = tuple(child for child in found if child in were_alive)
         self._write(())
         dropped = tuple(child for child in found if child not in ended)
         return EndedChildren(ended=ended, dropped=dropped, fault=fault)

@@ -23,13 +23,11 @@ from typing import Final
 
 import trio
 
+from pi_workflows.protocol.template import MARKER_VARIABLE
 from runtime import process_table
 from runtime.errors import ProcessesSurvived
 from runtime.identity import ProcessIdentity, identity_of, signal_exactly, wait_gone
 from runtime.process_state import ProcessState
-
-MARKER_VARIABLE: Final = "PI_WORKFLOWS_CHILD"
-"""Environment variable by which a child and all it starts are recognised."""
 
 END_WAIT_S: Final = 5.0
 """How long killed processes may take to end; only ones stuck in the kernel need longer."""

@@ -15,10 +15,12 @@ import trio
 from runtime.backoff import Randomness
 from runtime.clock import Clock, SystemClock
 from runtime.errors import CommitExecutorClosed
+from runtime.exec_spawner import ExecSpawner
 from runtime.machine_files import SYSTEM_FILES, MachineFiles
 from runtime.network import Network, UnixNetwork
-from runtime.process import ExecSpawner, Spawner
+from runtime.process import Spawner
 from runtime.processes import ProcessTable, SystemProcessTable
+from runtime.program import Program
 from runtime.signals import ProcessSignals, Signals
 from runtime.sync_points import InertSyncPoints, SyncPoints
 
@@ -70,6 +72,8 @@ class World:
         network: Local streams between clients and the server.
         signals: Requests to stop.
         files: The server's own small files.
+        template: A runner template that was started ahead and is to fork children; None: all
+            children are started by `spawner`.
     """
 
     clock: Clock
@@ -82,6 +86,13 @@ class World:
     network: Network = field(default_factory=UnixNetwork)
     signals: Signals = field(default_factory=ProcessSignals)
     files: MachineFiles = SYSTEM_FILES
+    template: Program | None = None
+
+    def close(self) -> None:
+        """Finish what was handed over to be committed, and end a template nobody took over."""
+        self.commits.close()
+        if self.template is not None:
+            self.template.abandon()
 
 
 @final
@@ -178,13 +189,15 @@ class InlineCommitExecutor:
 def production_world(
     sync_points: SyncPoints | None = None,
     *,
+    template: Program | None = None,
     clock: Clock | None = None,
     processes: ProcessTable | None = None,
 ) -> World:
-    """Return the real world; `commits` is to be closed in the end.
+    """Return the real world, which is to be closed in the end.
 
     Args:
         sync_points: Armed ones for a harness; None means inert.
+        template: See `World`; owned from now on.
         clock: One that a harness moves; None means the machine's.
         processes: What a harness sees of the process table; None means all as it is.
     """
@@ -196,4 +209,5 @@ def production_world(
         spawner=ExecSpawner(),
         processes=processes or SystemProcessTable(),
         sync_points=sync_points or InertSyncPoints(),
+        template=template,
     )

@@ -14,7 +14,7 @@ from pi_workflows.authoring.loading import load_file
 from pi_workflows.cli.main import root
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.states import CommandOutcome, ParkReason
-from runtime.process import child_environment
+from runtime.child_environment import child_environment
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))

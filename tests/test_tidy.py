@@ -35,7 +35,9 @@ VAGUE_NAMES: Final = {
 WORLD_MODULES: Final = {
     "runtime/clock.py",  # The wall clock.
     "runtime/private_files.py",  # Names of temporary files.
-    "runtime/process.py",  # Children and what they inherit of the environment.
+    "runtime/child_environment.py",  # What children inherit of the environment.
+    "runtime/program.py",  # Starting programs.
+    "runtime/template_program.py",  # Whether there is a template, and its secret.
     "runtime/world.py",  # Ids, secrets and jitter.
 }
 MACHINE_MODULES: Final = {"random", "secrets", "subprocess", "time", "uuid"}

@@ -63,12 +63,17 @@ def run(*, idle_exit_ms: int, as_json: bool) -> int:
     paths = user_paths()
     prepare_directories(paths)
     forget_foreign_paths(os.environ)
+    # The template warms up while this process imports the server.
+    from runtime.template_program import start_if_used  # noqa: PLC0415
+
+    template = start_if_used()
     # Late: the server brings everything that a quick command must not import.
     from pi_workflows.server import main as serve  # noqa: PLC0415
 
     return serve(
         paths,
         idle_exit_ms=idle_exit_ms or None,
+        template=template,
         report=output.print_error if as_json else None,
         announce=output.tell if sys.stderr.isatty() else None,
     )

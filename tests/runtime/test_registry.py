@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from pi_workflows.protocol.template import MARKER_VARIABLE
 from runtime.errors import ForeignFile, ProcessesSurvived
 from runtime.identity import (
     Liveness,
@@ -22,7 +23,6 @@ from runtime.identity import (
 )
 from runtime.processes import SystemProcessTable
 from runtime.registry import ProcessRegistry, RegisteredChild, read_registry
-from runtime.session_end import MARKER_VARIABLE
 
 MARKER = "child-77d0"
 ENVIRONMENT = {**os.environ, MARKER_VARIABLE: MARKER}

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import pytest
 import trio
 
+from pi_workflows.protocol.template import MARKER_VARIABLE
 from runtime import process_table, session_end
 from runtime.errors import ProcessesSurvived
 from runtime.identity import Liveness, ProcessIdentity, identity_of, is_alive, signal_exactly
 from runtime.process_state import ProcessState
-from runtime.session_end import MARKER_VARIABLE, end_session
+from runtime.session_end import end_session
 
 MARKER = "child-19aa"
 MARKED = f"{MARKER_VARIABLE}={MARKER}"

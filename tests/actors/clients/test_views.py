@@ -15,7 +15,8 @@ import trio.testing
 from actors.client_session import SUBSCRIPTIONS_MAX
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.frames import FRAME_BYTES_MAX, encode_frame
-from runtime.process import ExecSpawner, ExitStatus
+from runtime.exec_spawner import ExecSpawner
+from runtime.process import ExitStatus
 
 if TYPE_CHECKING:
     from tests.actors.clients.conftest import Front, Peer

@@ -12,8 +12,9 @@ from actors.errors import DatabaseDamaged
 from actors.startup import Started, Startup
 from pi_workflows.protocol.paths import StatePaths
 from runtime.errors import SpawnFailed
+from runtime.exec_spawner import ExecSpawner
 from runtime.log import Log, LogFile
-from runtime.process import ChildSpec, ExecSpawner, ExitStatus
+from runtime.process import ChildSpec, ExitStatus
 from runtime.scripted_process import ScriptedSpawner
 from store.creation import create_database
 from store.errors import EpochLost
