@@ -9,7 +9,10 @@ from typing import Final
 
 from pi_workflows.protocol.ids import RunId
 from runtime.tenure import Tenure
+from store import leases
 from store.authority import Claim
+from store.errors import ClaimLost
+from store.transaction import Reading
 
 
 class HeldRun:
@@ -35,6 +38,11 @@ class HeldRun:
         self._ended = reason
         if self._tenure is not None:
             self._end(self._tenure, reason)
+
+    def lapse(self) -> None:
+        """Cancel the owner, for its lease has expired; it hands the run back."""
+        if self._tenure is not None:
+            self._tenure.end(ClaimLost.EXPIRED)
 
     @staticmethod
     def _end(tenure: Tenure, reason: str) -> None:
@@ -69,6 +77,19 @@ class ClaimRegistry:
         held = self._held.get(run_id)
         if held is not None:
             held.end(reason)
+
+    def drop_lapsed(self, reading: Reading) -> list[str]:
+        """Cancel the owners whose leases have expired by `reading.now`; return their runs.
+
+        An expired lease is never renewed: whoever claims the run next gets a new generation. A
+        claim whose commit is under way is not in the rows yet and is left alone.
+        """
+        dropped = []
+        for run_id, held in tuple(self._held.items()):
+            if leases.loss(reading, held.claim) is ClaimLost.EXPIRED:
+                held.lapse()
+                dropped.append(run_id)
+        return dropped
 
     @property
     def count(self) -> int:

@@ -170,7 +170,8 @@ class RunOwner:
             self._log.warning("runner_not_started", error=str(fault))
         except trio.Cancelled:
             if end is RunnerEnd.CRASHED:
-                end = RunnerEnd.INTERRUPTED
+                lost = owned.tenure.is_lost
+                end = RunnerEnd.CLAIM_LOST if lost else RunnerEnd.INTERRUPTED
             raise
         finally:
             progressed = conversation is not None and conversation.progressed

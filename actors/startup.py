@@ -7,15 +7,19 @@ Only after that is the socket bound: whoever is answered is answered from recove
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
+
+import trio
 
 from actors.errors import AlreadyRunning, DatabaseDamaged, ServerRefused
 from actors.readers import Readers
 from actors.server_lock import Locked, acquire_server_lock
 from actors.services import SYSTEM, ServerIdentity, Services
+from actors.starting_claim import StartingClaim
 from actors.state_files import DiskStateFiles, StateFiles
 from actors.store_actor import StoreActor
 from pi_workflows.protocol.paths import StatePaths
+from runtime.exception_groups import sole_error
 from runtime.identity import Liveness, ProcessIdentity
 from runtime.listener import check_socket_path
 from runtime.lock_file import LockHolder
@@ -26,14 +30,17 @@ from runtime.template_spawner import TemplateSpawner
 from runtime.world import World
 from store import host, quick_check, recovery
 from store.authority import Permit
-from store.batch import Batch, Command, run_alone
+from store.batch import Batch, run_alone
 from store.database import Writer
-from store.errors import Rejected
-from store.host import HostClaim, HostProcess
+from store.errors import HostHeldError, Rejected, StateBusyError
+from store.host import HOST_CLAIM_MS, HostClaim, HostProcess
 from store.runs import RunRow
 from store.transaction import Reading, Transaction
 
-ResultT = TypeVar("ResultT")
+OPEN_WAIT_S: Final = 5.0
+"""How long a child of a dead server may take to notice that and to close the file."""
+
+_OPEN_RETRY_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +48,13 @@ class Started:
     """A server that owns the database and has recovered it; nothing runs yet.
 
     Attributes:
+        claim: given back when the server fails before it serves.
         unchecked: True when the last stop was unclean and the file too large to be looked through
             before it is served; the server does that then, beside its work (README 18).
     """
 
     services: Services
-    claim: HostClaim
+    claim: StartingClaim
     locked: Locked
     unchecked: bool = False
 
@@ -56,13 +64,8 @@ class Opened:
     """The database under this server's epoch."""
 
     writer: Writer
-    batch: Batch
-    claim: HostClaim
+    claim: StartingClaim
     unchecked: bool
-
-    def run(self, command: Command[ResultT]) -> ResultT:
-        """Run one command in a transaction of its own; there is nobody yet to share one with."""
-        return run_alone(self.batch, command)
 
 
 class Startup:
@@ -106,21 +109,21 @@ class Startup:
         self._state.prepare()
         self._world.files.prepare_directory(paths.host_dir)
         locked = await self._lock(undo)
-        opened = self._open(locked, undo)
+        opened = await self._open(locked, undo)
         registry = ProcessRegistry(paths.registry, self._world.processes, self._world.files)
-        await self._end_children(registry)
+        await self._end_children(registry, opened.claim)
         template = await self._begin_template(registry, undo)
         self._recover(opened)
         readers = Readers(self._state.open_reader(), self._world.clock.wall_ms)
         undo.callback(readers.close)
         identity = ServerIdentity(
             locked.holder.server_id,
-            opened.claim.epoch,
+            opened.claim.claim.epoch,
             locked.holder.identity.pid,
             self._world.clock.wall_ms(),
         )
         store = StoreActor(opened.writer, self._world)
-        store.fence(opened.claim)
+        store.fence(opened.claim.claim)
         if opened.unchecked:
             store.owe_check()
         services = Services(
@@ -149,30 +152,65 @@ class Startup:
         self._reached(SyncPoint.START_LOCK_HELD)
         return locked
 
-    def _open(self, locked: Locked, undo: AsyncExitStack) -> Opened:
+    async def _open(self, locked: Locked, undo: AsyncExitStack) -> Opened:
         """Create or open the database and take the next epoch.
 
         The lock is held and its previous holder is gone, so nobody else can have the file open:
         the log is made durable before SQLite reads it, and the dead server's claim has lapsed.
         """
-        world = self._world
-        self._state.create(world.clock.wall_ms())
+        self._state.create(self._world.clock.wall_ms())
         unclean = bool(self._state.wal_bytes())
-        writer = self._state.open_writer()
+        writer = await self._open_writer()
         undo.callback(self._close_writer, writer)
         # Only an orderly end empties it: a start that fails must not pass for one.
         writer.keep_log()
         self._reached(SyncPoint.START_DATABASE_OPEN)
         unchecked = unclean and not self._check_soundness(writer)
+        claim = await self._take_epoch(locked.holder, writer)
+        undo.callback(claim.give_back)
+        self._reached(SyncPoint.START_EPOCH_TAKEN)
+        return Opened(writer, claim, unchecked)
+
+    async def _open_writer(self) -> Writer:
+        """Open the file, once the last child of a dead server has closed it; bounded.
+
+        Raises:
+            StateBusyError: somebody else has it open.
+        """
+        give_up_at = trio.current_time() + OPEN_WAIT_S
+        while True:
+            try:
+                return self._state.open_writer()
+            except StateBusyError:
+                if trio.current_time() >= give_up_at:
+                    raise
+                await trio.sleep(_OPEN_RETRY_S)
+
+    async def _take_epoch(self, own: LockHolder, writer: Writer) -> StartingClaim:
+        """Become the server of the file, after the claim of somebody unprovable has lapsed.
+
+        Raises:
+            AlreadyRunning: its claim was renewed meanwhile.
+        """
+        world = self._world
         batch = Batch(writer, world.ids, world.clock.wall_ms)
-        own = locked.holder
         process = HostProcess(own.server_id, own.identity.pid, own.identity.start_identity)
         gone = self._is_predecessor_gone(writer)
-        claim = run_alone(batch, lambda tx: host.acquire(tx, process, holder_gone=gone))
-        batch.claim = claim
+
+        def acquire() -> HostClaim:
+            return run_alone(batch, lambda tx: host.acquire(tx, process, holder_gone=gone))
+
+        try:
+            claim = acquire()
+        except HostHeldError as held:
+            self._log.info("start_waits", standing="claimed", leftMs=held.left_ms)
+            await trio.sleep(min(held.left_ms, HOST_CLAIM_MS) / 1000)
+            try:
+                claim = acquire()
+            except HostHeldError:
+                raise AlreadyRunning(None, "has a live claim on the state") from held
         self._log.info("epoch_taken", epoch=claim.epoch, serverId=own.server_id)
-        self._reached(SyncPoint.START_EPOCH_TAKEN)
-        return Opened(writer, batch, claim, unchecked)
+        return StartingClaim(writer, batch, claim, world.clock)
 
     def _is_predecessor_gone(self, writer: Writer) -> bool:
         """Say whether the server named in the database is proven dead.
@@ -207,9 +245,15 @@ class Startup:
             raise DatabaseDamaged
         return True
 
-    async def _end_children(self, registry: ProcessRegistry) -> None:
+    async def _end_children(self, registry: ProcessRegistry, claim: StartingClaim) -> None:
         """End what a dead server left running, before any of its runs can be claimed."""
-        ended = await registry.end_registered()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(claim.keep_renewed)
+                ended = await registry.end_registered()
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise sole_error(group) from group
         self._log.info("children_ended", ended=len(ended.ended), dropped=len(ended.dropped))
         self._reached(SyncPoint.START_CHILDREN_ENDED)
 
@@ -228,13 +272,14 @@ class Startup:
 
     def _recover(self, opened: Opened) -> None:
         permit = Permit(SYSTEM)
-        left = opened.run(lambda tx: recovery.close_predecessor(tx, permit))
+        left = opened.claim.run(lambda tx: recovery.close_predecessor(tx, permit))
         self._reached(SyncPoint.START_LEASES_EXPIRED)
         reading = Reading(opened.writer.connection, self._world.clock.wall_ms())
         under_way = recovery.under_way(reading)
         for run_id in under_way:
             try:
-                opened.run(partial(_recover_run, permit, run_id))
+                opened.claim.renew_if_due()
+                opened.claim.run(partial(_recover_run, permit, run_id))
             except Rejected as refused:
                 self._log.error("run_not_recovered", runId=run_id, code=str(refused.code))
         self._log.info(

@@ -18,7 +18,7 @@ import trio
 
 from actors.errors import ServerRefused
 from actors.gateway import Gateway
-from actors.heartbeat import keep_claim
+from actors.heartbeat import Heartbeat, Wake
 from actors.idle_exit import IdleWatch
 from actors.operations import Operations
 from actors.run_control import RunControl
@@ -47,6 +47,7 @@ from store.errors import (
     StateIncompatibleError,
     StoreCorrupt,
     StoreDown,
+    StoreError,
 )
 
 SWITCH_INTERVAL_S: Final = 0.0001
@@ -220,6 +221,7 @@ class Server:
     idle_exit_ms: int | None
     announce: Callable[[str], None] | None = None
     stopping: trio.Event = field(default_factory=trio.Event)
+    recheck: Callable[[], None] = lambda: None
 
     @property
     def services(self) -> Services:
@@ -232,18 +234,43 @@ class Server:
         Raises:
             EpochLost, OutcomeUnknown, StoreDown, StoreCorrupt: the store cannot go on.
         """
-        store = self.services.store
+        store, claim = self.services.store, self.started.claim
         try:
             async with trio.open_nursery() as base:
                 await base.start(store.serve)
-                base.start_soon(keep_claim, store, self.started.claim)
+                base.start_soon(self._heartbeat().run)
                 await self._serve_runs_and_clients()
-                await store.do(host.release, self.started.claim)
+                await store.do(host.release, claim.claim)
+                claim.keep()
                 store.stop()
                 base.cancel_scope.cancel()
         except BaseExceptionGroup as group:
-            raise _first_cause(group) from group
+            cause = _first_cause(group)
+            if isinstance(cause, StoreError):
+                claim.keep()
+            raise cause from group
         await store.close()
+
+    def _heartbeat(self) -> Heartbeat:
+        return Heartbeat(
+            self.services.store,
+            self.started.claim.claim,
+            self.services.world.clock,
+            woke=self._woke,
+            beaten=lambda: None,
+        )
+
+    def _woke(self, wake: Wake) -> None:
+        """Drop what the sleep of the machine has cost, and look again at what is due.
+
+        The claim of the server has been taken up again; a run whose lease has expired has not.
+        """
+        with self.services.readers.reading() as reading:
+            dropped = self.services.claims.drop_lapsed(reading)
+        self.log.info(
+            "woke", wallGapS=round(wake.wall_gap_s), lateS=round(wake.late_s), runs=len(dropped)
+        )
+        self.recheck()
 
     async def _serve_runs_and_clients(self) -> None:
         services = self.services
@@ -255,6 +282,7 @@ class Server:
             views = ServerViews(services)
             idle = IdleWatch(lambda: self._is_needed(views, scheduler))
             scheduler = Scheduler(services, owners, idle.touch)
+            self.recheck = scheduler.recheck
             services.store.listen(lambda _: idle.touch())
 
             def population(clients: int) -> None:

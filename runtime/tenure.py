@@ -77,6 +77,12 @@ class Tenure:
         return self._lost is None and not self._is_released
 
     @property
+    def is_lost(self) -> bool:
+        """True once the lease went away by refusal, by expiry or by `end`, and not by a commit."""
+        expired = trio.current_time() >= self._expires
+        return not self._is_released and (self._lost is not None or expired)
+
+    @property
     def is_released(self) -> bool:
         """True once a commit has freed the lease: there is nothing left to give back."""
         return self._is_released

@@ -21,9 +21,9 @@ from store.authority import (
     renew,
     revise,
 )
-from store.errors import LeaseHeldError
+from store.errors import ClaimLost, ClaimLostError, LeaseHeldError
 from store.resources import Actor, Happening, Recorder
-from store.transaction import Transaction, affected_one, as_resource, new_token
+from store.transaction import Reading, Transaction, affected_one, as_resource, new_token
 
 # Fenced on the generation that was read.
 UPDATE_CLAIMED: Final = """
@@ -133,6 +133,19 @@ def renew_claim(tx: Transaction, claim: Claim) -> int:
     """
     check_claim(holding(tx, claim.resource_id), claim, tx.now)
     return renew(tx, claim)
+
+
+def loss(reading: Reading, claim: Claim) -> ClaimLost | None:
+    """Return why a write under this claim would be refused at `reading.now`; None if it would not.
+
+    Raises:
+        UnknownResourceError: the resource is gone.
+    """
+    try:
+        check_claim(holding(reading, claim.resource_id), claim, reading.now)
+    except ClaimLostError as lost:
+        return lost.reason
+    return None
 
 
 def drop(tx: Transaction, resource: ResourceId, generation: int) -> None:

@@ -107,7 +107,15 @@ def hand_back(tx: Transaction, claim: Claim, run_id: str) -> RunRow:
         ClaimLostError: the claim was replaced, or a commit has freed it before.
     """
     leases.release(tx, claim)
-    return recover_run(tx, Permit(Actor(ActorType.SYSTEM)), run_id)
+    run = runs.require(tx, run_id)
+    if run_queue.require(tx, run_id).status not in _UNDER_WAY:
+        return run
+    permit = Permit(Actor(ActorType.SYSTEM))
+    with revise(tx, permit, run_resource_id(run_id), Operation.RECOVER) as recorder:
+        # The owner is done and the row still was its own: that generation ends here.
+        recorder.generation = claim.generation
+        _park(tx, recorder, run, Departure.HANDED_OFF)
+    return runs.require(tx, run_id)
 
 
 def park_ambiguous(

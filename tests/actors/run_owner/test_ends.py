@@ -206,7 +206,7 @@ async def test_claim_found_lost_by_the_timer_ends_the_child_too(
             assert bench.spawner.living == 1
         assert 10 <= trio.current_time() < 12
     assert bench.spawner.living == 0
-    assert bench.rows(WORKERS) == [("cancelled", None, "15", 1)]
+    assert bench.rows(WORKERS) == [("claimLost", None, "15", 1)]
     assert bench.run_row(run_id).status is RunStatus.RUNNING
 
 

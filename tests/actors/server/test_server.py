@@ -164,7 +164,7 @@ async def test_holder_of_the_lock_that_does_not_answer_is_waited_for(
                     await begin(undo)
             assert 10 <= trio.current_time() < 20
         async with AsyncExitStack() as undo:
-            assert (await begin(undo)).claim.epoch == 2
+            assert (await begin(undo)).claim.claim.epoch == 2
 
 
 async def test_idle_server_ends_once_nobody_needs_it(
