@@ -5,15 +5,14 @@ from the last row of an index.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pi_workflows.protocol.states import AttemptStatus
 from store.machines.attempt import ATTEMPT_MACHINE, MOVE_TO_OUTCOME, AttemptMove
 from store.transaction import Reading, Transaction, affected_one
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRow:
+class AttemptRow(NamedTuple):
     """One try of one node."""
 
     attempt_id: str
@@ -28,15 +27,7 @@ class AttemptRow:
     finished_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TakenRow:
-    """Whether an id is in use."""
-
-    taken: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LatestRow:
+class LatestRow(NamedTuple):
     """Numbers of the newest try of a node, and whether it became a step."""
 
     visit: int
@@ -44,8 +35,7 @@ class LatestRow:
     recorded: int
 
 
-@dataclass(frozen=True, slots=True)
-class LastStepRow:
+class LastStepRow(NamedTuple):
     """The newest step of a run."""
 
     step_index: int
@@ -60,10 +50,6 @@ SELECT_UNFINISHED: Final = """
            started_at, finished_at
       FROM node_attempts
      WHERE run_id = :run_id AND finished_at IS NULL
-"""
-
-SELECT_TAKEN: Final = """
-    SELECT EXISTS (SELECT 1 FROM node_attempts WHERE attempt_id = :attempt_id) AS taken
 """
 
 SELECT_LATEST: Final = """
@@ -87,6 +73,7 @@ INSERT_ATTEMPT: Final = """
                                status, started_at, created_at, updated_at)
     VALUES (:attempt_id, :run_id, :node_id, :visit, :attempt_number, :node_type,
             'running', :started_at, :now, :now)
+    ON CONFLICT (attempt_id) DO NOTHING
 """
 
 UPDATE_TIMEOUT: Final = """
@@ -113,7 +100,6 @@ INSERT_STEP: Final = """
 
 ROW_STATEMENTS: Final = {
     "SELECT_UNFINISHED": AttemptRow,
-    "SELECT_TAKEN": TakenRow,
     "SELECT_LATEST": LatestRow,
     "SELECT_LAST_STEP": LastStepRow,
 }
@@ -134,12 +120,6 @@ def unfinished(reading: Reading, run_id: str) -> AttemptRow | None:
     return reading.one(AttemptRow, SELECT_UNFINISHED, {"run_id": run_id})
 
 
-def exists(reading: Reading, attempt_id: str) -> bool:
-    """Say whether an attempt of any run has this id."""
-    found = reading.one(TakenRow, SELECT_TAKEN, {"attempt_id": attempt_id})
-    return found is not None and found.taken
-
-
 def last_step(reading: Reading, run_id: str) -> LastStepRow | None:
     """Return the newest step; None before the first."""
     return reading.one(LastStepRow, SELECT_LAST_STEP, {"run_id": run_id})
@@ -156,9 +136,12 @@ def next_numbers(reading: Reading, run_id: str, node_id: str) -> tuple[int, int]
     return latest.visit + latest.recorded, latest.attempt_number + 1
 
 
-def insert(tx: Transaction, attempt: AttemptRow) -> None:
-    """Insert a running attempt; a unique index refuses a second active one of the run."""
-    tx.execute(
+def insert(tx: Transaction, attempt: AttemptRow) -> bool:
+    """Insert a running attempt; False if an attempt of any run has its id.
+
+    A unique index refuses a second active one of the run.
+    """
+    inserted = tx.execute(
         INSERT_ATTEMPT,
         {
             "attempt_id": attempt.attempt_id,
@@ -171,6 +154,7 @@ def insert(tx: Transaction, attempt: AttemptRow) -> None:
             "now": tx.now,
         },
     )
+    return inserted == 1
 
 
 def set_timeout(tx: Transaction, attempt_id: str, timeout_ms: int) -> None:

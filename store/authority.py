@@ -9,11 +9,9 @@ the claim is renewed. Any refusal leaves the whole savepoint to be rolled back.
 import enum
 import hashlib
 import hmac
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from pi_workflows.protocol.ids import ResourceId
 from pi_workflows.protocol.states import ActorType, OwnerType
@@ -134,8 +132,7 @@ RULES: Final = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HoldingRow:
+class HoldingRow(NamedTuple):
     """A resource with the lease on it."""
 
     resource_type: str
@@ -230,14 +227,20 @@ def require_actor(actor: Actor, operation: Operation) -> None:
         raise AuthorityError(actor.actor_type, operation)
 
 
-@contextmanager
 def revise(
-    tx: Transaction, permit: Permit, resource: ResourceId, operation: Operation
-) -> Generator[Recorder]:
+    tx: Transaction,
+    permit: Permit,
+    resource: ResourceId,
+    operation: Operation,
+    held: HoldingRow | None = None,
+) -> Recorder:
     """Open an aggregate for change; the block records one event per accepted transition.
 
     The claim given in the permit is renewed before the block runs. A block that ends without
     recording or adopting anything is a bug of the command.
+
+    Args:
+        held: what `holding` has returned in this transaction, if it was asked; None asks it now.
 
     Raises:
         AuthorityError: this actor may not do this operation.
@@ -246,10 +249,11 @@ def revise(
         ClaimLostError: a claim is needed and not, or no longer, the caller's.
     """
     require_actor(permit.actor, operation)
-    held = holding(tx, resource)
+    if held is None:
+        held = holding(tx, resource)
     if permit.expected_revision is not None and permit.expected_revision != held.revision:
         raise StaleResourceError(expected=permit.expected_revision, found=held.revision)
-    recorder = Recorder(
+    return Recorder(
         tx,
         Change(held.resource_type, held.aggregate_key),
         resource,
@@ -257,8 +261,6 @@ def revise(
         permit.actor,
         _authorise(tx, permit, held, operation),
     )
-    yield recorder
-    assert tx.changes or recorder.adopted, "a protected write records an event or adopts"
 
 
 def _authorise(

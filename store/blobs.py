@@ -1,7 +1,7 @@
 """Content-addressed values: each body is stored once, under the SHA-256 of its bytes."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pi_workflows.protocol.canonical import (
     CanonicalError,
@@ -70,8 +70,7 @@ class Blob:
         return cls(blob_hash, media_type, content)
 
 
-@dataclass(frozen=True, slots=True)
-class BlobRow:
+class BlobRow(NamedTuple):
     """One stored value."""
 
     blob_hash: bytes

@@ -6,7 +6,7 @@ long it was frozen (README 14).
 
 import hmac
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import apsw
 
@@ -19,8 +19,7 @@ HOST_CLAIM_MS: Final = 30_000
 """How long a server's claim lasts after its last heartbeat."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostRow:
+class HostRow(NamedTuple):
     """The one row of `workflow_host_state`."""
 
     epoch: int

@@ -1,7 +1,8 @@
 """Mutable aggregates: one revision counter each, and one immutable event per revision."""
 
 from dataclasses import dataclass
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.ids import ResourceId, resource_id
@@ -88,6 +89,19 @@ class Recorder:
     actor: Actor
     generation: int | None
     adopted: bool = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        assert kind is not None or self.tx.changes or self.adopted, (
+            "a protected write records an event or adopts"
+        )
 
     def record(self, happening: Happening) -> int:
         """Raise the revision by one, write its event, and return the new revision.

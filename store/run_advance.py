@@ -36,7 +36,7 @@ from store.run_effects import RunEffects
 from store.run_ending import RunEnd, end_run
 from store.run_frontier import Frontier, LastStep
 from store.run_parking import park_ambiguous
-from store.runs import RunRow
+from store.run_standing import StandingRow, standing
 from store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -53,9 +53,19 @@ def advance(tx: Transaction, permit: Permit, message: Message) -> Advanced:
         IllegalTransitionError: a state machine has no such move.
         EffectConflictError: the effect's key was used for another request.
     """
-    run = runs.require(tx, message.run_id)
-    with revise(tx, permit, run.resource_id, Operation.ADVANCE_RUN) as recorder:
-        work = _Advance(tx, recorder, run, message)
+    found = standing(tx, message.run_id, message.worker_epoch, message.message_id)
+    return advance_from(tx, permit, message, found)
+
+
+def advance_from(
+    tx: Transaction, permit: Permit, message: Message, found: StandingRow | None
+) -> Advanced:
+    """Like `advance`, for what `standing` has found about the message in this transaction."""
+    if found is None:
+        raise runs.unknown(tx, message.run_id)
+    run = found.run
+    with revise(tx, permit, run.resource_id, Operation.ADVANCE_RUN, found.held) as recorder:
+        work = _Advance(tx, recorder, found, message)
         grants = tuple(work.apply(transition) for transition in message.transitions)
         if work.row_untouched:
             runs.touch(tx, run.run_id, detail=work.status_detail)
@@ -65,15 +75,18 @@ def advance(tx: Transaction, permit: Permit, message: Message) -> Advanced:
 class _Advance:
     """The run as it stands between two transitions of one message."""
 
-    def __init__(self, tx: Transaction, recorder: Recorder, run: RunRow, message: Message) -> None:
+    def __init__(
+        self, tx: Transaction, recorder: Recorder, found: StandingRow, message: Message
+    ) -> None:
+        run = found.run
         if run.status is not RunStatus.RUNNING or run.paused:
             raise ProposalRefused(f"the run is {'paused' if run.paused else run.status}")
         self._tx = tx
         self._recorder = recorder
         self._run = run
         self._message = message
-        self._attempt = attempts.unfinished(tx, run.run_id)
-        self._frontier = Frontier(tx, run.run_id, message.definition)
+        self._attempt = found.attempt
+        self._frontier = Frontier(tx, found.last, message.definition)
         self._effects = RunEffects(tx, recorder)
         self.status_detail = run.status_detail
         self.ended = False
@@ -121,8 +134,6 @@ class _Advance:
         visit, number = attempts.next_numbers(self._tx, self._run.run_id, start.node_id)
         if start.visit != visit:
             raise ProposalRefused(f"this is visit {visit} of the node")
-        if attempts.exists(self._tx, start.attempt_id):
-            raise ProposalRefused("the attempt's id is taken")
         if self._attempt is not None:
             attempts.finish(self._tx, self._attempt, attempts.Finish(AttemptStatus.CANCELLED))
         payload: JsonObject = {"visit": visit, "attemptNumber": number, "nodeType": node.node_type}
@@ -139,7 +150,8 @@ class _Advance:
             start.started_at,
             None,
         )
-        attempts.insert(self._tx, self._attempt)
+        if not attempts.insert(self._tx, self._attempt):
+            raise ProposalRefused("the attempt's id is taken")
         self.status_detail = start.status_detail
 
     def _check_next(self, node_id: str) -> None:

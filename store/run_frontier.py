@@ -12,7 +12,8 @@ from pi_workflows.protocol.definition import (
     route,
 )
 from pi_workflows.protocol.states import OUTCOME_OF_ATTEMPT, StepOutcome
-from store import attempts, blobs
+from store import blobs
+from store.attempts import LastStepRow
 from store.transaction import Reading
 
 
@@ -35,11 +36,13 @@ class LastStep:
 class Frontier:
     """The end of a run's recorded steps; moves on with each step that is appended."""
 
-    def __init__(self, reading: Reading, run_id: str, definition: DefinitionSnapshot) -> None:
-        """Read the newest step; its output is read only when a switch asks for it."""
+    def __init__(
+        self, reading: Reading, last: LastStepRow | None, definition: DefinitionSnapshot
+    ) -> None:
+        """Stand behind the newest step; its output is read only when a switch asks for it."""
         self._reading = reading
         self._definition = definition
-        self._last = _load_last(reading, run_id)
+        self._last = _last_step(reading, last)
         self._output: JsonValue = None
         self._output_read = False
 
@@ -83,8 +86,7 @@ class Frontier:
         return self._output
 
 
-def _load_last(reading: Reading, run_id: str) -> LastStep | None:
-    row = attempts.last_step(reading, run_id)
+def _last_step(reading: Reading, row: LastStepRow | None) -> LastStep | None:
     if row is None:
         return None
     error = None if row.error_hash is None else blobs.read_text(reading, row.error_hash)

@@ -10,7 +10,8 @@ from store import blobs, workers
 from store.authority import Permit, holding
 from store.errors import ClaimLostError, Rejected
 from store.proposals import Advanced, Granted, Message
-from store.run_advance import advance
+from store.run_advance import advance_from
+from store.run_standing import standing
 from store.transaction import Transaction
 from store.workers import Answer, AnsweredRow
 
@@ -43,11 +44,11 @@ def advance_once(tx: Transaction, permit: Permit, message: Message) -> Answered:
     Raises:
         ClaimLostError: the sender's generation no longer owns the run; nothing was written.
     """
-    known = workers.answered(tx, message.worker_epoch, message.message_id)
-    if known is not None:
-        return _repeat(tx, message, known)
+    found = standing(tx, message.run_id, message.worker_epoch, message.message_id)
+    if found is not None and found.answered is not None:
+        return _repeat(tx, message, found.answered)
     try:
-        advanced = advance(tx, permit, message)
+        advanced = advance_from(tx, permit, message, found)
     except ClaimLostError:
         raise
     except Rejected as refused:

@@ -2,7 +2,7 @@
 
 import difflib
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pi_workflows.protocol.ids import ResourceId, RunId
 from pi_workflows.protocol.states import RunStatus
@@ -13,8 +13,7 @@ NEAREST_MAX: Final = 3
 _NEAREST_POOL: Final = 256
 
 
-@dataclass(frozen=True, slots=True)
-class RunRow:
+class RunRow(NamedTuple):
     """One run; columns that this module's callers need, in table order."""
 
     run_id: RunId
@@ -109,8 +108,13 @@ def require(reading: Reading, run_id: str) -> RunRow:
     """
     found = find(reading, run_id)
     if found is None:
-        raise RunUnknownError(run_id, tuple(nearest(reading, run_id)))
+        raise unknown(reading, run_id)
     return found
+
+
+def unknown(reading: Reading, run_id: str) -> RunUnknownError:
+    """Return the error for a run that is not there; it names up to three that look alike."""
+    return RunUnknownError(run_id, tuple(nearest(reading, run_id)))
 
 
 def nearest(reading: Reading, run_id: str) -> list[str]:

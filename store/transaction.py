@@ -4,7 +4,7 @@ import base64
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import apsw
 
@@ -35,8 +35,7 @@ class SavepointNeeded(BaseException):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """An aggregate that an accepted command changed; published after COMMIT.
 
     Attributes:
@@ -59,14 +58,19 @@ class Reading:
 
     connection: apsw.Connection
     now: int
+    _cursor: apsw.Cursor = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # One for all statements: the connection would make a new one for each.
+        self._cursor = self.connection.cursor()
 
     def one(self, row_type: type[RowT], sql: str, bindings: Bindings) -> RowT | None:
         """Return the only row, or None when there is none."""
-        return rows.one(self.connection, row_type, sql, bindings)
+        return rows.one(self._cursor, row_type, sql, bindings)
 
     def many(self, row_type: type[RowT], sql: str, bindings: Bindings) -> list[RowT]:
         """Return all rows in the statement's order."""
-        return rows.many(self.connection, row_type, sql, bindings)
+        return rows.many(self._cursor, row_type, sql, bindings)
 
 
 @dataclass(slots=True)
@@ -87,7 +91,11 @@ class Transaction(Reading):
 
     def execute(self, sql: str, bindings: Bindings) -> int:
         """Run one statement and return how many rows it changed."""
-        return rows.execute(self.connection, sql, bindings)
+        try:
+            self._cursor.execute(sql, bindings)
+        except apsw.Error as error:
+            rows.raise_translated(self.connection, error)
+        return self.connection.changes()
 
     def undo(self) -> None:
         """Undo all that the running command has written; it goes on as if it had just begun.

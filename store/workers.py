@@ -1,7 +1,7 @@
 """Runner children as rows: one per launch, and every message they were answered."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pi_workflows.protocol.ids import WorkerEpoch
 from pi_workflows.protocol.states import WorkerMessageOutcome, WorkerStatus
@@ -9,8 +9,7 @@ from store import blobs
 from store.transaction import Reading, Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredRow:
+class AnsweredRow(NamedTuple):
     """A message that was answered before."""
 
     request_fingerprint: bytes
@@ -77,6 +76,7 @@ INSERT_ANSWERED: Final = """
     VALUES (:worker_epoch, :message_id, :fingerprint, :outcome, :accepted_revision,
             :result_hash, :error_hash, :now)
 """
+
 
 ROW_STATEMENTS: Final = {"SELECT_ANSWERED": AnsweredRow}
 

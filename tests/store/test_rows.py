@@ -2,12 +2,13 @@
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import apsw
 import pytest
 
 from store.errors import StorageFault, StoreCorrupt
-from store.rows import execute, many, one, scalar
+from store.rows import column_names, execute, many, one, scalar
 
 
 class Colour(enum.StrEnum):
@@ -90,3 +91,47 @@ def test_full_disk_is_a_fault_of_the_world(connection: apsw.Connection) -> None:
 def test_broken_constraint_stays_visible_as_the_bug_it_is(connection: apsw.Connection) -> None:
     with pytest.raises(apsw.ConstraintError):
         execute(connection, "INSERT INTO paint VALUES (:name, 1, 2, 'x', 'y')", {"name": "c"})
+
+
+class Wall(NamedTuple):
+    name: str
+    colour: Colour
+
+
+class Litres(NamedTuple):
+    litres: int
+
+
+class Room(NamedTuple):
+    wall: Wall
+    other: Wall | None
+    litres: Litres | None
+
+
+def test_named_tuples_are_rows_too(connection: apsw.Connection) -> None:
+    found = many(connection, Wall, "SELECT name, colour FROM paint", {})
+    assert found == [Wall("a", Colour.RED), Wall("b", Colour.BLUE)]
+    assert found[1].colour is Colour.BLUE
+
+
+def test_join_is_one_row_after_the_other_and_an_absent_one_is_none(
+    connection: apsw.Connection,
+) -> None:
+    """A LEFT JOIN that found nothing leaves nulls; the first column of each row is never null."""
+    select = (
+        "SELECT p.name, p.colour, o.name, o.colour, o.litres FROM paint AS p"
+        " LEFT JOIN paint AS o ON o.name > p.name WHERE p.name = :name"
+    )
+    assert column_names(Room) == ("name", "colour", "name", "colour", "litres")
+    assert one(connection, Room, select, {"name": "a"}) == Room(
+        Wall("a", Colour.RED), Wall("b", Colour.BLUE), Litres(7)
+    )
+    assert one(connection, Room, select, {"name": "b"}) == Room(Wall("b", Colour.BLUE), None, None)
+
+
+def test_word_that_no_enum_knows_is_corruption_in_a_join_too(
+    connection: apsw.Connection,
+) -> None:
+    connection.execute("UPDATE paint SET colour = 'mauve'")
+    with pytest.raises(StoreCorrupt, match="Wall"):
+        one(connection, Wall, "SELECT name, colour FROM paint LIMIT 1", {})
