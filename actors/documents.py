@@ -41,7 +41,7 @@ class Documents:
     """What is offered in parts; `forget_unused` must run for anything to be dropped in time."""
 
     def __init__(self) -> None:
-        self._kept: Final[OrderedDict[str, _Kept]] = OrderedDict()
+        self._kept: Final[OrderedDict[tuple[str, str], _Kept]] = OrderedDict()
         self._offered = trio.Event()
 
     @property
@@ -49,11 +49,11 @@ class Documents:
         """Bytes of all kept documents."""
         return sum(len(kept.document.content) for kept in self._kept.values())
 
-    def offer(self, document: Document) -> JsonObject:
-        """Keep a document; equal ones share an address, the longest unused go first."""
+    def offer(self, run_id: str, document: Document) -> JsonObject:
+        """Keep a document of a run; equal ones share an address, the longest unused go first."""
         path = f"artifacts/sha256/{document.sha256}.json"
-        self._kept.pop(path, None)
-        self._kept[path] = _Kept(document, trio.current_time())
+        self._kept.pop((run_id, path), None)
+        self._kept[run_id, path] = _Kept(document, trio.current_time())
         while len(self._kept) > 1 and (
             len(self._kept) > DOCUMENTS_KEPT or self.bytes_kept > BYTES_KEPT
         ):
@@ -66,13 +66,13 @@ class Documents:
             "mediaType": _MEDIA_TYPE,
         }
 
-    def part(self, path: str, offset: int) -> JsonObject | None:
-        """Return one part of a document; None when it is not (or no longer) kept."""
-        kept = self._kept.get(path)
+    def part(self, run_id: str, path: str, offset: int) -> JsonObject | None:
+        """Return one part of a document; None when it is not (or no longer) kept for this run."""
+        kept = self._kept.get((run_id, path))
         if kept is None or offset > len(kept.document.content):
             return None
         kept.used_at_s = trio.current_time()
-        self._kept.move_to_end(path)
+        self._kept.move_to_end((run_id, path))
         content = kept.document.content
         chunk = content[offset : offset + PART_BYTES]
         following = offset + len(chunk)

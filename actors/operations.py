@@ -196,7 +196,7 @@ class Operations:
         return done({"subscribed": False})
 
     async def _content(self, call: _Call[wire.Content]) -> Reply:
-        chunk = self._views.content(call.payload.path, call.payload.offset)
+        chunk = self._views.content(call.run_id, call.payload.path, call.payload.offset)
         if chunk is None:
             return Reply(
                 CommandOutcome.NOT_FOUND,

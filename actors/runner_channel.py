@@ -25,6 +25,7 @@ _FIELDS: Final = frozenset(
 )
 
 _MESSAGE_ID_MAX: Final = 64
+_ERROR_CHARS_MAX: Final = 2_048
 
 
 class RunnerProtocolError(ValueError):
@@ -58,14 +59,19 @@ class RunnerMessage:
 
     Attributes:
         expected_revision: run revision the child has seen; None where it builds on none.
-        fingerprint: SHA-256 of the frame: an equal repeat is answered alike.
+        line: the frame as it came.
     """
 
     message_id: str
     operation: str
     expected_revision: int | None
     payload: JsonObject
-    fingerprint: bytes
+    line: bytes
+
+    @property
+    def fingerprint(self) -> bytes:
+        """SHA-256 of the frame: an equal repeat is answered alike."""
+        return hashlib.sha256(self.line).digest()
 
 
 class RunnerChannel:
@@ -127,7 +133,7 @@ class RunnerChannel:
         if result is not None:
             answer["result"] = result
         if error is not None:
-            answer["error"] = error
+            answer["error"] = error[:_ERROR_CHARS_MAX]
         await self._lines.send(encode_frame(answer))
 
     async def turn_away(self, stale: StaleRunner) -> None:
@@ -166,7 +172,7 @@ class RunnerChannel:
             cast("str", frame["operation"]),
             cast("int | None", expected),
             payload,
-            hashlib.sha256(line).digest(),
+            line,
         )
 
 

@@ -8,22 +8,25 @@ from typing import Final
 import trio
 
 from actors.runner_channel import RunnerChannel, RunnerMessage, RunnerProtocolError, StaleRunner
+from actors.runner_contents import RunnerContents
 from actors.runner_proposals import ProposalMalformed, parse_advance
 from actors.runner_updates import Refused, RunnerUpdates
 from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.content import ContentInvalid
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.frames import FrameTooLarge
 from pi_workflows.protocol.ids import WorkerEpoch
 from pi_workflows.protocol.states import WorkerMessageOutcome
 from runtime.sync_points import SyncPoint
 from runtime.tenure import Tenure
-from store import blobs, definitions, run_history
+from store import contents, definitions, run_history
 from store.authority import Permit
 from store.errors import ClaimLostError
 from store.proposals import Message, SettleEffect
 from store.run_claiming import ClaimedRun, ReadyRun, child_ready
-from store.run_messages import advance_once
+from store.run_messages import Answered, advance_once
+from store.transaction import LongWork, Transaction
 
 READY_S: Final = 15.0
 """How long a child may take from its launch to its hello."""
@@ -78,6 +81,7 @@ class Conversation:
         self._log: Final = services.log.bind("runner", runId=claimed.run.run_id)
         self._definition: DefinitionSnapshot = self._load_definition()
         self._updates: Final = RunnerUpdates(services, claimed.run.run_id, permit)
+        self._contents: Final = RunnerContents(services)
         self._ended = False
         self._parked = False
         self.progressed = False
@@ -97,6 +101,8 @@ class Conversation:
             return RunnerEnd.CRASHED
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return self.broken_off()
+        finally:
+            self._contents.close()
 
     async def _converse(self, channel: RunnerChannel) -> RunnerEnd:
         end = await self._wait_ready(channel)
@@ -155,11 +161,9 @@ class Conversation:
         except ClaimLostError:
             return await self._claim_lost(channel, message)
         self._tenure.extended(sent)
-        with self._services.readers.reading() as reading:
-            run_input = blobs.read_json(reading, self._claimed.run.input_hash)
         result: JsonObject = {
             "command": "resume" if ready.resumes else "start",
-            "input": run_input,
+            **self._input(),
             "stepCount": ready.step_count,
             "boundary": _boundary(ready),
         }
@@ -167,6 +171,13 @@ class Conversation:
             message, WorkerMessageOutcome.ACCEPTED, revision=ready.revision, result=result
         )
         return None
+
+    def _input(self) -> JsonObject:
+        with self._services.readers.reading() as reading:
+            value, reference = contents.read_small(reading, self._claimed.run.input_hash)
+        if reference is not None:
+            return {"inputContent": self._contents.offer(reference)}
+        return {"input": value}
 
     async def _answer(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
         match message.operation:
@@ -178,19 +189,22 @@ class Conversation:
                 return await self._state(channel, message)
             case "runner.exiting":
                 return await self._exiting(channel, message)
+            case "content.write":
+                await self._transfer(channel, message, self._contents.write)
+            case "content.read":
+                await self._transfer(channel, message, self._contents.read)
             case "runner.progress":
                 await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
-                return None
             case _:
                 await channel.reply(
                     message, WorkerMessageOutcome.REJECTED, error="unknown operation"
                 )
-                return None
+        return None
 
     async def _advance(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
         try:
             proposal = self._proposal(channel.worker_epoch, message)
-        except ProposalMalformed as error:
+        except (ProposalMalformed, ContentInvalid) as error:
             await channel.reply(message, WorkerMessageOutcome.REJECTED, error=str(error))
             return None
         permit = Permit(self._permit.actor, self._permit.claim, message.expected_revision)
@@ -199,16 +213,18 @@ class Conversation:
             reached(SyncPoint.EFFECT_AFTER_APPLY_BEFORE_SETTLE)
         sent = trio.current_time()
         try:
-            answered = await self._services.store.insist(
-                lambda tx: advance_once(tx, permit, proposal)
-            )
+            answered = await self._apply(permit, proposal)
         except ClaimLostError:
             return await self._claim_lost(channel, message)
+        self._contents.forget_staged()
         if answered.advanced is not None:
             self.progressed |= answered.advanced.progressed
             self._ended |= answered.advanced.ended
             self._parked |= answered.advanced.parked
             self._note_lease(sent)
+            for granted in answered.advanced.grants:
+                if granted is not None and granted.content is not None:
+                    self._contents.offer(granted.content)
         if self._parked:
             await channel.reply(message, WorkerMessageOutcome.CLAIM_LOST)
             return RunnerEnd.PARKED
@@ -220,6 +236,17 @@ class Conversation:
             error=answered.error,
         )
         return None
+
+    async def _apply(self, permit: Permit, proposal: Message) -> Answered:
+        """Apply a proposal: on the loop with others, or alone off it if a body is large."""
+
+        def command(tx: Transaction) -> Answered:
+            return advance_once(tx, permit, proposal)
+
+        if not proposal.has_staged:
+            with contextlib.suppress(LongWork):
+                return await self._services.store.insist(command)
+        return await self._services.store.do_long(command)
 
     def _note_lease(self, sent: float) -> None:
         if self._ended or self._parked:
@@ -233,7 +260,7 @@ class Conversation:
             worker_epoch,
             message.message_id,
             message.fingerprint,
-            parse_advance(message.payload),
+            parse_advance(message.payload, self._contents.staged),
             self._definition,
             self._services.identity.server_id,
         )
@@ -267,8 +294,25 @@ class Conversation:
             return None
         with self._services.readers.reading() as reading:
             page = run_history.page(reading, self._claimed.run.run_id, from_step)
-        await channel.reply(message, WorkerMessageOutcome.ACCEPTED, result=page)
+        for reference in page.references:
+            self._contents.offer(reference)
+        result: JsonObject = {"steps": page.steps, "next": page.following}
+        await channel.reply(message, WorkerMessageOutcome.ACCEPTED, result=result)
         return None
+
+    async def _transfer(
+        self,
+        channel: RunnerChannel,
+        message: RunnerMessage,
+        part: Callable[[JsonObject], Awaitable[JsonObject]],
+    ) -> None:
+        """Answer one part of a large body."""
+        try:
+            result = await part(message.payload)
+        except ContentInvalid as error:
+            await channel.reply(message, WorkerMessageOutcome.REJECTED, error=str(error))
+        else:
+            await channel.reply(message, WorkerMessageOutcome.ACCEPTED, result=result)
 
     async def _exiting(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd:
         reason = str(message.payload.get("reason"))[:_REASON_CHARS]

@@ -1,14 +1,16 @@
 """The wire form of a runner's proposals: checked field by field, then hashed for the store."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from pi_workflows.protocol.canonical import CanonicalError
+from pi_workflows.protocol.canonical import CanonicalError, JsonObject
 from pi_workflows.protocol.ids import EffectId
 from pi_workflows.protocol.states import EffectAttemptOutcome, RecoveryKind, RunStatus, StepOutcome
 from store.blobs import Blob
+from store.contents import Body, StagedContent
 from store.proposals import (
     FinishAttempt,
     FinishRun,
@@ -33,6 +35,9 @@ class _Wire(BaseModel):
     )
 
 
+Stage = Callable[[JsonObject], StagedContent]
+"""Finds the body that a reference names, or raises `ContentInvalid`."""
+
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 _Text = Annotated[str, Field(max_length=ERROR_CHARS_MAX)]
 
@@ -46,7 +51,7 @@ class _StartAttempt(_Wire):
     started_at: Annotated[int, Field(ge=0)]
     status_detail: _Text | None = None
 
-    def transition(self) -> Transition:
+    def transition(self, _stage: Stage) -> Transition:
         return StartAttempt(
             self.attempt_id,
             self.node_id,
@@ -62,7 +67,7 @@ class _SetDeadline(_Wire):
     attempt_id: _Id
     timeout_ms: Annotated[int, Field(ge=0, le=TIMEOUT_MS_MAX)]
 
-    def transition(self) -> Transition:
+    def transition(self, _stage: Stage) -> Transition:
         return SetDeadline(self.attempt_id, self.timeout_ms)
 
 
@@ -72,22 +77,27 @@ class _FinishAttempt(_Wire):
     node_id: _Id
     outcome: StepOutcome
     output: JsonValue = None
+    output_content: dict[str, JsonValue] | None = None
     error: _Text | None = None
     receipt: dict[str, JsonValue] | None = None
+    receipt_content: dict[str, JsonValue] | None = None
 
-    def transition(self) -> Transition:
+    def transition(self, stage: Stage) -> Transition:
         succeeded = self.outcome is StepOutcome.OK
-        if succeeded != ("output" in self.model_fields_set) or succeeded != (self.error is None):
+        outputs = self.model_fields_set & {"output", "output_content"}
+        if len(outputs) != int(succeeded) or succeeded != (self.error is None):
             raise ProposalMalformed("finishAttempt has an output exactly after ok, else an error")
+        if self.receipt is not None and self.receipt_content is not None:
+            raise ProposalMalformed("finishAttempt has its receipt twice")
         return FinishAttempt(
             self.attempt_id,
             self.node_id,
             self.outcome,
-            Blob.of_json(self.output) if succeeded else None,
+            _body(self.output, self.output_content, stage) if succeeded else None,
             self.output,
             Blob.of_text(self.error) if self.error is not None else None,
             self.error,
-            Blob.of_json(self.receipt) if self.receipt is not None else None,
+            _optional_body(self.receipt, self.receipt_content, stage),
         )
 
 
@@ -101,7 +111,7 @@ class _ReserveEffect(_Wire):
     request: JsonValue
     observed: bool = False
 
-    def transition(self) -> Transition:
+    def transition(self, _stage: Stage) -> Transition:
         return ReserveEffect(
             self.attempt_id,
             self.node_id,
@@ -119,16 +129,17 @@ class _SettleEffect(_Wire):
     attempt_number: Annotated[int, Field(gt=0)]
     outcome: Literal["applied", "rejected", "ambiguous"]
     result: JsonValue = None
+    result_content: dict[str, JsonValue] | None = None
     error: _Text | None = None
     observed: bool = False
 
-    def transition(self) -> Transition:
+    def transition(self, stage: Stage) -> Transition:
         applied = self.outcome == "applied"
         return SettleEffect(
             EffectId(self.effect_id),
             self.attempt_number,
             EffectAttemptOutcome(self.outcome),
-            Blob.of_json(self.result) if applied else None,
+            _body(self.result, self.result_content, stage) if applied else None,
             Blob.of_text(self.error) if self.error is not None else None,
             self.observed,
         )
@@ -140,7 +151,7 @@ class _FinishRun(_Wire):
     final_output: JsonValue = None
     error: _Text | None = None
 
-    def transition(self) -> Transition:
+    def transition(self, _stage: Stage) -> Transition:
         given = "final_output" in self.model_fields_set
         return FinishRun(
             RunStatus(self.status),
@@ -162,15 +173,30 @@ class _Advance(_Wire):
 _ADVANCE: TypeAdapter[_Advance] = TypeAdapter(_Advance)
 
 
-def parse_advance(payload: object) -> tuple[Transition, ...]:
+def _body(value: JsonValue, content: dict[str, JsonValue] | None, stage: Stage) -> Body:
+    return Blob.of_json(value) if content is None else stage(content)
+
+
+def _optional_body(
+    value: JsonValue, content: dict[str, JsonValue] | None, stage: Stage
+) -> Body | None:
+    return None if value is None and content is None else _body(value, content, stage)
+
+
+def parse_advance(payload: object, stage: Stage) -> tuple[Transition, ...]:
     """Return the transitions of a `run.advance`, in order, their values hashed and serialised.
+
+    Args:
+        payload: of the message.
+        stage: finds what stands in it by reference.
 
     Raises:
         ProposalMalformed: a field is missing, unknown or out of bounds.
+        ContentInvalid: from `stage`.
     """
     try:
         wires = _ADVANCE.validate_python(payload).transitions
-        return tuple(wire.transition() for wire in wires)
+        return tuple(wire.transition(stage) for wire in wires)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -41,15 +41,15 @@ class ServerViews:
             if projection_weight.is_light(reading, run_id):
                 state = projection.run_state(reading, run_id)
         if state is None:
-            return {"content": self._documents.offer(await self._heavy.run_state(run_id))}
+            return {"content": self._documents.offer(run_id, await self._heavy.run_state(run_id))}
         content = canonical_bytes(state)
         if len(content) <= INLINE_BYTES_MAX:
             return {"state": state}
-        return {"content": self._documents.offer(Document(content, digest_hex(content)))}
+        return {"content": self._documents.offer(run_id, Document(content, digest_hex(content)))}
 
-    def content(self, path: str, offset: int) -> JsonObject | None:
+    def content(self, run_id: str, path: str, offset: int) -> JsonObject | None:
         """Return one part of an offered document; None when it is not (or no longer) offered."""
-        return self._documents.part(path, offset)
+        return self._documents.part(run_id, path, offset)
 
     async def forget_unused(self) -> None:
         """Drop offered documents that nobody reads any more, until cancelled."""

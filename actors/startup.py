@@ -108,6 +108,7 @@ class Startup:
         check_socket_path(paths.socket)
         self._state.prepare()
         self._world.files.prepare_directory(paths.host_dir)
+        self._world.files.remove_left_scratch(paths.host_dir)
         locked = await self._lock(undo)
         opened = await self._open(locked, undo)
         registry = ProcessRegistry(paths.registry, self._world.processes, self._world.files)

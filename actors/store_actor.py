@@ -18,8 +18,10 @@ all (`store.batch`): what a command does besides writing must bear that.
 """
 
 import enum
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
@@ -69,6 +71,16 @@ and a renewal waits behind it."""
 _FATAL: Final = (OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown)
 
 
+@dataclass(frozen=True, slots=True)
+class _Long:
+    """A command that does not run on the loop; it passes through the inbox like any other."""
+
+    command: Command[Any]
+
+    def __call__(self, _tx: Transaction) -> object:
+        raise AssertionError("a long command was taken for a short one")
+
+
 class _Fate(enum.Enum):
     """What became of a group."""
 
@@ -96,6 +108,7 @@ class StoreActor:
         self._batch: Final = Batch(writer, world.ids, world.clock.wall_ms)
         self._mailbox: Final = Mailbox[Command[Any], Any](INBOX_MAX)
         self._listeners: Final[list[Callable[[frozenset[Change]], None]]] = []
+        self._long: Final[deque[_Letter]] = deque()
         self._is_log_new = False
         self._checkpoint_due = checkpoint_frames
         self._is_stopping = False
@@ -158,6 +171,16 @@ class StoreActor:
             with suppress(StateBusyError):
                 return await self._ask(command, Lane.NORMAL)
 
+    async def do_long(self, command: Command[ResultT]) -> ResultT:
+        """Like `insist`, but the command runs alone and off the loop, in the commit executor.
+
+        For what takes more than milliseconds, such as storing a large body. The loop goes on
+        meanwhile; other commands wait.
+        """
+        while True:
+            with suppress(StateBusyError):
+                return cast("ResultT", await self._mailbox.ask(_Long(command)))
+
     async def _ask(self, command: Callable[..., ResultT], lane: Lane) -> ResultT:
         return cast("ResultT", await self._mailbox.ask(command, lane=lane))
 
@@ -177,7 +200,7 @@ class StoreActor:
             task_status.started()
             try:
                 while True:
-                    letter = await self._next_letter()
+                    letter = self._long.popleft() if self._long else await self._next_letter()
                     with trio.CancelScope(shield=True):
                         await self._serve_batch(letter)
                         if self._writer.wal_frames >= self._checkpoint_due:
@@ -187,6 +210,8 @@ class StoreActor:
                     raise
             finally:
                 self.stop()
+                for letter in self._long:
+                    letter.refuse(StoreDown())
 
     def stop(self) -> None:
         """End `serve`: what a batch has taken is still answered, everything else is refused."""
@@ -245,6 +270,9 @@ class StoreActor:
         """
         taken = [first]
         try:
+            if isinstance(first.message, _Long):
+                await self._run_long(first, first.message.command)
+                return
             fate = await self._run_group(taken, self._batch.run_lightly, more=True)
             if fate is _Fate.NEEDS_SAVEPOINTS:
                 fate = await self._run_group(taken, self._batch.run, more=True)
@@ -293,9 +321,34 @@ class StoreActor:
                 answers.append(partial(letter.refuse, error))
             reached(SyncPoint.COMMAND_AFTER_COMMAND)
             if more and index == len(taken) < BATCH_MAX and self._has_time(deadline):
-                taken.extend(self._mailbox.take_waiting(BATCH_MAX - index))
+                self._take_more(taken, BATCH_MAX - index)
         await self._commit(answers)
         return _Fate.ANSWERED
+
+    def _take_more(self, taken: list[_Letter], count: int) -> None:
+        for letter in self._mailbox.take_waiting(count):
+            (self._long if isinstance(letter.message, _Long) else taken).append(letter)
+
+    async def _run_long(self, letter: _Letter, command: Command[Any]) -> None:
+        """Run one command alone, in the commit executor, and commit it."""
+        reached = self._world.sync_points.reached
+        reached(SyncPoint.COMMAND_BEFORE_BEGIN)
+        try:
+            await self._begin()
+        except StateBusyError as busy:
+            letter.refuse(_own_copy(busy))
+            return
+        reached(SyncPoint.COMMAND_AFTER_BEGIN)
+        run = partial(self._batch.run, command, may_take_long=True)
+        try:
+            answer = partial(letter.answer, await self._world.commits.run(run))
+        except TransactionDied as died:
+            letter.refuse(_as_exception(died.cause))
+            return
+        except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
+            answer = partial(letter.refuse, error)
+        reached(SyncPoint.COMMAND_AFTER_COMMAND)
+        await self._commit([answer])
 
     def _has_time(self, deadline: float) -> bool:
         return self._world.clock.monotonic() < deadline

@@ -9,6 +9,7 @@ from typing import Final, Protocol, final
 from runtime.flock import FileLock
 from runtime.log import LogFile, LogSink
 from runtime.private_files import ensure_private_directory, replace_file
+from runtime.scratch_file import ScratchFile, SystemScratchFile, remove_left_scratch
 
 
 class ExclusiveLock(Protocol):
@@ -60,6 +61,18 @@ class MachineFiles(Protocol):
         """Remove a file; nothing happens if it is absent."""
         ...
 
+    def scratch(self, directory: Path) -> ScratchFile:
+        """Make an empty private file without a name on the disk of `directory`.
+
+        Raises:
+            OSError: It cannot be made.
+        """
+        ...
+
+    def remove_left_scratch(self, directory: Path) -> None:
+        """Remove what a server that died in the act has left of such files."""
+        ...
+
     def lock(self, path: Path) -> ExclusiveLock:
         """Name a lock; nothing is locked yet."""
         ...
@@ -92,6 +105,14 @@ class SystemFiles:
     def remove(self, path: Path) -> None:
         """Unlink a file."""
         path.unlink(missing_ok=True)
+
+    def scratch(self, directory: Path) -> ScratchFile:
+        """See `runtime.scratch_file.SystemScratchFile`."""
+        return SystemScratchFile(directory)
+
+    def remove_left_scratch(self, directory: Path) -> None:
+        """See `runtime.scratch_file.remove_left_scratch`."""
+        remove_left_scratch(directory)
 
     def lock(self, path: Path) -> ExclusiveLock:
         """See `runtime.flock.FileLock`."""

@@ -69,15 +69,20 @@ class Batch:
                 raise
         self._now = self._wall_ms()
 
-    def run(self, command: Command[ResultT]) -> ResultT:
+    def run(self, command: Command[ResultT], *, may_take_long: bool = False) -> ResultT:
         """Run one command in its own savepoint.
+
+        Args:
+            may_take_long: this is not the loop, and the command is alone in the batch.
 
         Raises:
             TransactionDied: the transaction is gone, with everything the batch did before.
             BaseException: whatever the command raised; it alone was undone.
         """
         writer = self._writer
-        tx = Transaction(writer.connection, self._now, writer, self._ids)
+        tx = Transaction(
+            writer.connection, self._now, writer, self._ids, may_take_long=may_take_long
+        )
         writer.savepoint()
         try:
             result = self._carry_out(command, tx)

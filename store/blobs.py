@@ -11,10 +11,10 @@ from pi_workflows.protocol.canonical import (
     load_stored,
     parse_json,
 )
+from pi_workflows.protocol.content import JSON_MEDIA
 from store.errors import BlobConflictError, StoreCorrupt
 from store.transaction import Reading, Transaction
 
-JSON_MEDIA: Final = "application/json"
 TEXT_MEDIA: Final = "text/plain"
 _JSON_BEGINNINGS: Final = frozenset(bytes([first]) for first in b'"-0123456789[{tfn')
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, load_stored
+from pi_workflows.protocol.content import JSON_MEDIA
 from pi_workflows.protocol.states import (
     OUTCOME_OF_ATTEMPT,
     AttemptStatus,
@@ -12,7 +13,7 @@ from pi_workflows.protocol.states import (
     StepOutcome,
 )
 from pi_workflows.protocol.timestamps import rfc3339
-from store.blobs import JSON_MEDIA, TEXT_MEDIA
+from store.blobs import TEXT_MEDIA
 from store.errors import StoreCorrupt
 from store.transaction import Reading
 

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from pi_workflows.protocol.canonical import JsonValue
+from pi_workflows.protocol.content import ContentReference
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.ids import EffectId, RunId, WorkerEpoch
 from pi_workflows.protocol.states import EffectAttemptOutcome, RunStatus, StepOutcome
 from store.blobs import Blob
+from store.contents import Body, StagedContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +42,18 @@ class FinishAttempt:
 
     Attributes:
         output: None unless the outcome is ok.
-        output_value: the parsed output, for routing.
+        output_value: the parsed output, for routing; None for a staged one.
         error_text: None when the outcome is ok.
     """
 
     attempt_id: str
     node_id: str
     outcome: StepOutcome
-    output: Blob | None
+    output: Body | None
     output_value: JsonValue
     error: Blob | None
     error_text: str | None
-    receipt: Blob | None
+    receipt: Body | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class SettleEffect:
     effect_id: EffectId
     attempt_number: int
     outcome: EffectAttemptOutcome
-    result: Blob | None
+    result: Body | None
     error: Blob | None
     observed: bool = False
 
@@ -124,6 +126,25 @@ class Message:
     definition: DefinitionSnapshot
     owner_id: str
 
+    @property
+    def has_staged(self) -> bool:
+        """True when a body waits beside the database: applying the message takes long."""
+        return any(
+            isinstance(body, StagedContent)
+            for transition in self.transitions
+            for body in _bodies(transition)
+        )
+
+
+def _bodies(transition: Transition) -> tuple[Body | None, ...]:
+    match transition:
+        case FinishAttempt():
+            return transition.output, transition.receipt
+        case SettleEffect():
+            return (transition.result,)
+        case _:
+            return ()
+
 
 @dataclass(frozen=True, slots=True)
 class Granted:
@@ -132,8 +153,9 @@ class Granted:
     Attributes:
         attempt_number: the attempt that may act now; with `pending` the newest earlier one, whose
             effect has to be looked for first; 0 when the effect is settled and nothing may run.
-        result: saved result of an applied effect.
+        result: saved result of an applied effect; None also for a large one.
         error: why a rejected effect is so; None when nobody said.
+        content: what a large result is known by; None for any other.
     """
 
     effect_id: EffectId
@@ -141,6 +163,7 @@ class Granted:
     attempt_number: int
     result: JsonValue
     error: str | None = None
+    content: ContentReference | None = None
 
 
 @dataclass(frozen=True, slots=True)

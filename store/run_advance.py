@@ -15,9 +15,10 @@ from pi_workflows.protocol.states import (
     RunStatus,
     StepOutcome,
 )
-from store import attempts, blobs, runs
+from store import attempts, blobs, contents, runs
 from store.attempts import AttemptRow
 from store.authority import Operation, Permit, revise
+from store.contents import StagedContent
 from store.errors import ProposalRefused
 from store.proposals import (
     Advanced,
@@ -52,6 +53,7 @@ def advance(tx: Transaction, permit: Permit, message: Message) -> Advanced:
         ProposalRefused: a transition is not the legal next thing.
         IllegalTransitionError: a state machine has no such move.
         EffectConflictError: the effect's key was used for another request.
+        LongWork: a large body is to be stored or read on the loop.
     """
     found = standing(tx, message.run_id, message.worker_epoch, message.message_id)
     return advance_from(tx, permit, message, found)
@@ -187,9 +189,9 @@ class _Advance:
         tx = self._tx
         end = attempts.Finish(
             ATTEMPT_OF_OUTCOME[finish.outcome],
-            blobs.put_optional(tx, finish.output),
+            contents.put_optional(tx, finish.output),
             blobs.put_optional(tx, finish.error),
-            blobs.put_optional(tx, finish.receipt),
+            contents.put_optional(tx, finish.receipt),
         )
         payload: JsonObject = {
             "outcome": finish.outcome.value,
@@ -201,7 +203,8 @@ class _Advance:
         index = self._frontier.step_count
         attempts.append_step(tx, self._run.run_id, index, attempt.attempt_id)
         step = LastStep(index, attempt.node_id, finish.outcome, end.output_hash, finish.error_text)
-        self._frontier.append(step, finish.output_value)
+        is_read = not isinstance(finish.output, StagedContent)
+        self._frontier.append(step, finish.output_value, is_read=is_read)
         self._attempt = None
         self.progressed = True
 

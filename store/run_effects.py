@@ -10,7 +10,7 @@ from pi_workflows.protocol.states import (
     RecoveryKind,
     StepOutcome,
 )
-from store import blobs, effect_rows, effects
+from store import blobs, contents, effect_rows, effects
 from store.attempts import AttemptRow
 from store.effect_rows import EffectRow, Settlement
 from store.errors import ProposalRefused
@@ -66,11 +66,9 @@ class RunEffects:
             owner_id,
             look_first=observable and not wanted.observed,
         )
-        result = (
-            None if taken.result_hash is None else blobs.read_json(self._tx, taken.result_hash)
-        )
+        result, content = contents.read_small(self._tx, taken.result_hash)
         error = None if taken.error_hash is None else blobs.read_text(self._tx, taken.error_hash)
-        return Granted(taken.effect_id, taken.status, taken.attempt_number, result, error)
+        return Granted(taken.effect_id, taken.status, taken.attempt_number, result, error, content)
 
     def settle(self, settled: SettleEffect) -> EffectStatus:
         """Close the effect's attempt as the runner says, and return what the effect now is.
@@ -83,7 +81,7 @@ class RunEffects:
         effect = effect_rows.find(tx, settled.effect_id)
         if effect is None or effect.source_resource_id != recorder.resource_id:
             raise ProposalRefused("the effect is not this run's")
-        result = blobs.put_optional(tx, settled.result)
+        result = contents.put_optional(tx, settled.result)
         error = blobs.put_optional(tx, settled.error)
         number = settled.attempt_number
         if settled.observed:

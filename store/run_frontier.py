@@ -3,18 +3,20 @@
 from dataclasses import dataclass
 
 from pi_workflows.protocol.canonical import JsonValue
+from pi_workflows.protocol.content import INLINE_BYTES_MAX
 from pi_workflows.protocol.definition import (
     DefinitionSnapshot,
     EndRun,
     GoTo,
     SwitchEdge,
+    output_names,
     result_record,
     route,
 )
 from pi_workflows.protocol.states import OUTCOME_OF_ATTEMPT, StepOutcome
-from store import blobs
+from store import blobs, contents
 from store.attempts import LastStepRow
-from store.transaction import Reading
+from store.transaction import Reading, Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,12 @@ class Frontier:
     """The end of a run's recorded steps; moves on with each step that is appended."""
 
     def __init__(
-        self, reading: Reading, last: LastStepRow | None, definition: DefinitionSnapshot
+        self, tx: Transaction, last: LastStepRow | None, definition: DefinitionSnapshot
     ) -> None:
         """Stand behind the newest step; its output is read only when a switch asks for it."""
-        self._reading = reading
+        self._tx = tx
         self._definition = definition
-        self._last = _last_step(reading, last)
+        self._last = _last_step(tx, last)
         self._output: JsonValue = None
         self._output_read = False
 
@@ -61,29 +63,53 @@ class Frontier:
         """True when the definition allows no further step."""
         return self.step_count >= self._definition.max_steps
 
-    def append(self, step: LastStep, output: JsonValue) -> None:
-        """Move on to a step that was just recorded with this output."""
+    def append(self, step: LastStep, output: JsonValue, *, is_read: bool = True) -> None:
+        """Move on to a step that was just recorded with this output.
+
+        Args:
+            is_read: `output` is the output; else it is read when a switch asks for it.
+        """
         assert step.index == self.step_count, "steps are recorded without a gap"
         self._last = step
         self._output = output
-        self._output_read = True
+        self._output_read = is_read
 
     def follows(self) -> GoTo | EndRun:
-        """Return what the graph says comes next."""
+        """Return what the graph says comes next.
+
+        Raises:
+            LongWork: a switch asks for a value inside a large output, on the loop.
+        """
         last = self._last
         if last is None:
             return GoTo(self._definition.start_at)
         edge = self._definition.edges.get(last.node_id)
-        output = self._read_output(last) if isinstance(edge, SwitchEdge) else None
+        output = self._read_output(last, edge) if isinstance(edge, SwitchEdge) else None
         result = result_record(last.outcome, output, last.error_text)
         return route(edge, last.outcome, output, result)
 
-    def _read_output(self, last: LastStep) -> JsonValue:
-        if not self._output_read:
-            stored = last.output_hash
-            self._output = None if stored is None else blobs.read_json(self._reading, stored)
-            self._output_read = True
+    def _read_output(self, last: LastStep, edge: SwitchEdge) -> JsonValue:
+        """Return the output, or of a large one no more than the value that the switch reads."""
+        stored = last.output_hash
+        if not self._output_read and stored is not None:
+            if contents.size(self._tx, stored) <= INLINE_BYTES_MAX:
+                self._output = blobs.read_json(self._tx, stored)
+            else:
+                self._output = self._read_scalar(stored, edge)
+        self._output_read = True
         return self._output
+
+    def _read_scalar(self, stored: bytes, edge: SwitchEdge) -> JsonValue:
+        names = output_names(edge.on)
+        if names is None:
+            return None  # The switch reads something else of the step.
+        self._tx.take_long()
+        found, value = contents.scalar_at(self._tx, stored, names)
+        if not found:
+            return None
+        for name in reversed(names):
+            value = {name: value}
+        return value
 
 
 def _last_step(reading: Reading, row: LastStepRow | None) -> LastStep | None:

@@ -114,6 +114,8 @@ def _grant(granted: Granted | None) -> JsonObject:
     answer: JsonObject = {"effectId": granted.effect_id, "status": str(granted.status)}
     if granted.attempt_number:
         answer["attemptNumber"] = granted.attempt_number
+    elif granted.content is not None:
+        answer["resultContent"] = granted.content.to_json()
     else:
         answer["result"] = granted.result
     if granted.error is not None:

@@ -35,6 +35,10 @@ class SavepointNeeded(BaseException):
     """
 
 
+class LongWork(Exception):
+    """A command met work that would hold up the loop; it is to be asked for as `do_long`."""
+
+
 class Change(NamedTuple):
     """An aggregate that an accepted command changed; published after COMMIT.
 
@@ -81,12 +85,14 @@ class Transaction(Reading):
         ids: source of new ids and tokens.
         undoable_at: SQLite's count of changes when a command without a savepoint began; only
             while it stands can the command be undone. None: the command has a savepoint.
+        may_take_long: the command runs off the loop, alone.
         changes: aggregates changed so far by the command that is running.
     """
 
     writer: Writer
     ids: IdSource
     undoable_at: int | None = None
+    may_take_long: bool = False
     changes: set[Change] = field(default_factory=set)
 
     def execute(self, sql: str, bindings: Bindings) -> int:
@@ -108,6 +114,15 @@ class Transaction(Reading):
         elif self.connection.total_changes() != self.undoable_at:
             raise SavepointNeeded
         self.changes = set()
+
+    def take_long(self) -> None:
+        """Announce work that takes more than a few milliseconds.
+
+        Raises:
+            LongWork: this is the loop.
+        """
+        if not self.may_take_long:
+            raise LongWork
 
     @contextmanager
     def nested(self) -> Generator[None]:

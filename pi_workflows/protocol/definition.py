@@ -187,6 +187,14 @@ def read_path(path: str, output: JsonValue, result: JsonObject) -> tuple[bool, J
     return True, value
 
 
+def output_names(path: str) -> list[str] | None:
+    """Return the names by which `read_path` goes down the output; None if it reads no output."""
+    root, *names = path.split(".")
+    if root != "$result":
+        return names
+    return names[1:] if names[:1] == ["output"] else None
+
+
 def case_text(value: str | float) -> str:
     """Return the text a case is named by: JSON text, without quotes for a string."""
     return value if isinstance(value, str) else canonical_text(value)

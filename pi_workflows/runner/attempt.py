@@ -14,7 +14,8 @@ from pi_workflows.authoring.context import EffectIdentity
 from pi_workflows.authoring.definition import Look, NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.timeouts import Computed, Fixed, Unlimited
-from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, canonical_text
+from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_text
+from pi_workflows.protocol.content import CONTENT_BYTES_MAX
 from pi_workflows.protocol.definition import TIMEOUT_DEFAULT_MS
 from pi_workflows.protocol.states import EffectStatus, StepOutcome
 from pi_workflows.runner import transitions
@@ -22,7 +23,7 @@ from pi_workflows.runner.history import History
 from pi_workflows.runner.messages import Call, CallResult, Purpose, bounded_text
 from pi_workflows.runner.outgoing import Outgoing, Steps
 from pi_workflows.runner.sighting import Sighting, read_sighting
-from pi_workflows.runner.transitions import OUTPUT_BYTES_MAX, Reservation
+from pi_workflows.runner.transitions import Reservation
 
 CALLBACK_MS: Final = 30_000
 """Bound of a callback that computes a node's timeout or its effect's request."""
@@ -85,7 +86,7 @@ class Attempt:
         late = result.outcome is StepOutcome.TIMED_OUT
         if late and self.node.look is not None and self._reservation is not None:
             result = yield from self._look_after_deadline(self.node.look, result)
-        return _within_output_limit(self.node, result)
+        return self._within_output_limit(result)
 
     def close(self, result: CallResult) -> None:
         """Announce how the try ended; it travels with what follows."""
@@ -139,7 +140,8 @@ class Attempt:
             outgoing.add({**wanted, "observed": True})
             granted = (yield from outgoing.commit())[-1]
         if granted["status"] != EffectStatus.APPLYING:
-            return _not_to_run(self.node, granted)
+            adopted_output = yield from outgoing.body(granted, "result")
+            return _not_to_run(self.node, granted, adopted_output)
         self._reservation = _reservation(effect, granted)
         return None
 
@@ -210,6 +212,20 @@ class Attempt:
         abandonment.append(transitions.finish_attempt(self.node.node_id, self.attempt_id, late))
         return abandonment
 
+    def _within_output_limit(self, result: CallResult) -> CallResult:
+        if result.outcome is not StepOutcome.OK:
+            return result
+        size = self._around.outgoing.bodies.size(result.output)
+        if size <= CONTENT_BYTES_MAX:
+            return result
+        return CallResult(
+            outcome=StepOutcome.FAILED,
+            error=f'OUTPUT_TOO_LARGE: node "{self.node.node_id}" returned {size} bytes of JSON; '
+            f"at most {CONTENT_BYTES_MAX} can be recorded. Write large data to a file and return "
+            "its path.",
+            receipt=result.receipt,
+        )
+
     def _identify(self, reservation: Reservation) -> EffectIdentity:
         effect = self.node.effect
         assert effect is not None
@@ -233,15 +249,14 @@ def _reservation(effect: EffectSpec[Any], granted: JsonObject) -> Reservation:
     )
 
 
-def _not_to_run(node: NodeDefinition, granted: JsonObject) -> CallResult:
+def _not_to_run(node: NodeDefinition, granted: JsonObject, output: JsonValue) -> CallResult:
     """Close a node whose code may not run: adopt an applied effect, else say what it is."""
     receipt: JsonObject = {"actionType": node.action_type, "adopted": True}
     if granted["status"] != EffectStatus.APPLIED:
         said = f": {granted['error']}" if granted.get("error") is not None else ""
         error = f'EFFECT_REJECTED: node "{node.node_id}": its effect did not happen{said}'
         return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(error), receipt=receipt)
-    value = granted.get("result")
-    broken = broken_rules(node.codec, value)
+    broken = broken_rules(node.codec, output)
     if broken:
         path, rule = broken[0]
         error = (
@@ -250,20 +265,5 @@ def _not_to_run(node: NodeDefinition, granted: JsonObject) -> CallResult:
         )
         return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(error), receipt=receipt)
     where = f'node "{node.node_id}" output'
-    output = node.codec.dump(node.codec.load(value), where=where)
-    return CallResult(outcome=StepOutcome.OK, output=output, receipt=receipt)
-
-
-def _within_output_limit(node: NodeDefinition, result: CallResult) -> CallResult:
-    if result.outcome is not StepOutcome.OK:
-        return result
-    size = len(canonical_bytes(result.output))
-    if size <= OUTPUT_BYTES_MAX:
-        return result
-    return CallResult(
-        outcome=StepOutcome.FAILED,
-        error=f'OUTPUT_TOO_LARGE: node "{node.node_id}" returned {size} bytes of JSON; '
-        f"at most {OUTPUT_BYTES_MAX} can be recorded. Write large data to a file and return "
-        "its path.",
-        receipt=result.receipt,
-    )
+    dumped = node.codec.dump(node.codec.load(output), where=where)
+    return CallResult(outcome=StepOutcome.OK, output=dumped, receipt=receipt)

@@ -6,8 +6,8 @@ child process and an actor drives the same loop in a simulation.
 
 What it guarantees:
 
-- everything that has to be recorded between two pieces of user code travels in one message (only
-  a list too large for a frame is cut), so it commits as one;
+- everything that has to be recorded between two pieces of user code travels in one message, so it
+  commits as one; only bodies too large for it go ahead;
 - no user code runs before the transitions that announce it are accepted;
 - an accepted output never runs again: resume goes on behind the last recorded step, or re-runs
   the one attempt that was interrupted, under the same visit number;
@@ -68,7 +68,7 @@ class Engine:
         The second value is the visit number of an interrupted attempt; None counts it anew.
         """
         ready = (yield from self._outgoing.ask("runner.ready", {})).result
-        self._input = ready.get("input")
+        self._input = yield from self._outgoing.body(ready, "input")
         if ready.get("stepCount"):
             yield from self._read_steps()
         boundary = cast("JsonObject", ready.get("boundary") or {})
@@ -84,7 +84,8 @@ class Engine:
         while position is not None:
             page = (yield from self._outgoing.ask("run.state", {"fromStep": position})).result
             for stored in cast("list[JsonObject]", page["steps"]):
-                self._history.record(parse_step(stored))
+                output = yield from self._outgoing.body(stored, "output")
+                self._history.record(parse_step(stored, output))
             position = page.get("next")
 
     def _visit(self, node_id: str, visit: int | None) -> Steps[GoTo | EndRun]:

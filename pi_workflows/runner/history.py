@@ -42,8 +42,12 @@ class History:
         return 1 + self.visits.get(node_id, 0)
 
 
-def parse_step(stored: JsonObject) -> StepResult:
+def parse_step(stored: JsonObject, output: JsonValue) -> StepResult:
     """Read one step of a `run.state` reply; its instants are UTC epoch milliseconds.
+
+    Args:
+        stored: the step.
+        output: its output, which may have come apart from it.
 
     Raises:
         KeyError, ValueError: a field is missing or the outcome is unknown.
@@ -55,6 +59,6 @@ def parse_step(stored: JsonObject) -> StepResult:
         outcome=StepOutcome(cast("str", stored["outcome"])),
         started_at=cast("int", stored["startedAt"]),
         finished_at=cast("int", stored["finishedAt"]),
-        output=stored.get("output"),
+        output=output,
         error=cast("str | None", stored.get("error")),
     )

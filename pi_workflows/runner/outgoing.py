@@ -1,15 +1,16 @@
 """What the engine loop has still to tell the server, and the one place that exchanges messages.
 
-Everything that has to be recorded between two pieces of user code travels in one message; only a
-list too large for a frame is cut. The first refusal ends the loop.
+Everything that has to be recorded between two pieces of user code travels in one message. A body
+too large for it goes ahead, in parts, and is named by reference. The first refusal ends the loop.
 """
 
 from collections.abc import Generator
 from typing import TypeAlias, TypeVar, cast
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.content import ContentInvalid
 from pi_workflows.protocol.states import WorkerMessageOutcome
-from pi_workflows.runner import transitions
+from pi_workflows.runner.bodies import Arriving, Bodies, named, parts
 from pi_workflows.runner.messages import Call, CallResult, Ending, ExitReason, Reply, Send
 
 _T = TypeVar("_T")
@@ -26,11 +27,16 @@ class LoopEnded(Exception):
 
 
 class Outgoing:
-    """The transitions that are not sent yet, and the run's revision as last heard."""
+    """The transitions that are not sent yet, and the run's revision as last heard.
+
+    Attributes:
+        bodies: measures values; the bytes it makes are those that are sent.
+    """
 
     def __init__(self) -> None:
         self._revision: int | None = None
         self._unsent: list[JsonObject] = []
+        self.bodies = Bodies()
 
     def add(self, transition: JsonObject) -> None:
         """Let a transition travel with the next message."""
@@ -42,12 +48,39 @@ class Outgoing:
         Raises:
             LoopEnded: the server refused it, or this child's claim is gone.
         """
-        replies: list[JsonObject] = []
-        batches, self._unsent = transitions.into_messages(self._unsent), []
-        for batch in batches:
-            reply = yield from self._exchange(self.advance(batch))
-            replies += cast("list[JsonObject]", reply.result.get("transitions", []))
-        return replies
+        batch: list[JsonObject] = []
+        large: dict[str, bytes] = {}
+        for transition in self._unsent:
+            placed, lifted = self.bodies.lift(transition)
+            batch.append(placed)
+            large |= lifted
+        for content in large.values():
+            for part in parts(content):
+                yield from self._exchange(part)
+        self._unsent = []
+        self.bodies.forget()
+        if not batch:
+            return []
+        reply = yield from self._exchange(self.advance(batch))
+        return cast("list[JsonObject]", reply.result.get("transitions", []))
+
+    def body(self, holder: JsonObject, name: str) -> Steps[JsonValue]:
+        """Return a value of a reply, read in parts if the reply only names it.
+
+        Raises:
+            LoopEnded: as `commit`; also when what comes is not what was named.
+        """
+        value, reference = named(holder, name)
+        if reference is None:
+            return value
+        try:
+            arriving = Arriving(reference)
+            while not arriving.is_complete:
+                reply = yield from self._exchange(Send("content.read", arriving.wanted(), None))
+                arriving.take(reply.result)
+            return arriving.value()
+        except ContentInvalid as error:
+            raise LoopEnded(Ending(ExitReason.FAILED, str(error))) from error
 
     def ask(self, operation: str, payload: JsonObject) -> Steps[Reply]:
         """Send any other message and return its reply.

@@ -1,6 +1,5 @@
-"""The transitions of `run.advance`, and how a list of them is cut into messages."""
+"""The transitions of `run.advance`."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -8,15 +7,8 @@ from pi_workflows.authoring.definition import NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, digest_hex
 from pi_workflows.protocol.definition import EndRun
-from pi_workflows.protocol.frames import FRAME_BYTES_MAX
 from pi_workflows.protocol.states import EffectAttemptOutcome, RecoveryKind, RunStatus, StepOutcome
 from pi_workflows.runner.messages import CallResult
-
-MESSAGE_BYTES_MAX: Final = FRAME_BYTES_MAX - 4_096
-"""Room for the transitions of one message; the rest is the envelope."""
-
-OUTPUT_BYTES_MAX: Final = FRAME_BYTES_MAX - 131_072
-"""Largest output of a node in bytes of canonical JSON; the rest is error, receipt and ids."""
 
 REQUEST_BYTES_MAX: Final = 262_144
 """A larger effect request is sent as its SHA-256: it serves comparison only."""
@@ -122,17 +114,3 @@ def finish_run(end: EndRun, last_output: JsonValue) -> JsonObject:
     if end.error is not None:
         transition["error"] = end.error
     return transition
-
-
-def into_messages(transitions: Iterable[JsonObject]) -> list[list[JsonObject]]:
-    """Cut a list into as few messages as fit a frame, in order; almost always one."""
-    messages: list[list[JsonObject]] = []
-    room = 0
-    for transition in transitions:
-        size = len(canonical_bytes(transition)) + 1
-        if not messages or size > room:
-            messages.append([])
-            room = MESSAGE_BYTES_MAX
-        messages[-1].append(transition)
-        room -= size
-    return messages

@@ -13,6 +13,8 @@ from actors.documents import DOCUMENTS_KEPT, UNUSED_S, Document, Documents
 
 Clock = trio.testing.MockClock
 
+RUN = "run-1"
+
 
 @pytest.fixture
 async def kept() -> AsyncIterator[Documents]:
@@ -25,7 +27,7 @@ async def kept() -> AsyncIterator[Documents]:
 
 
 def offer(kept: Documents, name: str, size: int = 10) -> str:
-    return str(kept.offer(Document(b"x" * size, name))["path"])
+    return str(kept.offer(RUN, Document(b"x" * size, name))["path"])
 
 
 async def test_document_is_dropped_a_minute_after_its_last_use(
@@ -34,27 +36,36 @@ async def test_document_is_dropped_a_minute_after_its_last_use(
     with trio.fail_after(1_000):
         used, unused = offer(kept, "used"), offer(kept, "unused")
         await trio.sleep(UNUSED_S - 1)
-        assert kept.part(used, 0) is not None
+        assert kept.part(RUN, used, 0) is not None
         await trio.sleep(2)
-        assert kept.part(unused, 0) is None
-        assert kept.part(used, 0) is not None
+        assert kept.part(RUN, unused, 0) is None
+        assert kept.part(RUN, used, 0) is not None
         await trio.sleep(UNUSED_S + 1)
         assert kept.bytes_kept == 0
         again = offer(kept, "used")
         await trio.sleep(UNUSED_S + 1)
-        assert kept.part(again, 0) is None
+        assert kept.part(RUN, again, 0) is None
 
 
 async def test_longest_unused_document_makes_room(
     autojump_clock: Clock, kept: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = [offer(kept, f"{number}") for number in range(DOCUMENTS_KEPT)]
-    assert kept.part(paths[0], 0) is not None
+    assert kept.part(RUN, paths[0], 0) is not None
     offer(kept, "one more")
-    assert kept.part(paths[1], 0) is None
-    assert kept.part(paths[0], 0) is not None
+    assert kept.part(RUN, paths[1], 0) is None
+    assert kept.part(RUN, paths[0], 0) is not None
     monkeypatch.setattr(documents, "BYTES_KEPT", 100)
     huge = offer(kept, "huge", 1_000)
     assert kept.bytes_kept == 1_000
-    assert kept.part(huge, 1_000) is not None
-    assert kept.part(huge, 1_001) is None
+    assert kept.part(RUN, huge, 1_000) is not None
+    assert kept.part(RUN, huge, 1_001) is None
+
+
+async def test_document_of_a_run_is_not_to_be_had_under_another(
+    autojump_clock: Clock, kept: Documents
+) -> None:
+    """Case: C110."""
+    path = offer(kept, "one")
+    assert kept.part(RUN, path, 0) is not None
+    assert kept.part("run-2", path, 0) is None

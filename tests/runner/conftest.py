@@ -7,7 +7,14 @@ from typing import cast
 import pytest
 
 from pi_workflows.authoring import Definition
-from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes
+from pi_workflows.protocol.content import (
+    INLINE_BYTES_MAX,
+    PART_BYTES_MAX,
+    ContentReference,
+    decode_part,
+    encode_part,
+)
 from pi_workflows.protocol.states import WorkerMessageOutcome
 from pi_workflows.runner.cancellation import Cancellation
 from pi_workflows.runner.engine import Engine
@@ -34,6 +41,7 @@ class ScriptedServer:
     effects: dict[str, JsonObject] = field(default_factory=dict)
     finished: JsonObject | None = None
     messages: list[Send] = field(default_factory=list)
+    contents: dict[str, bytearray] = field(default_factory=dict)
 
     def answer(self, message: Send) -> Reply:
         self.messages.append(message)
@@ -44,6 +52,9 @@ class ScriptedServer:
             return self._ready()
         if message.operation == "run.state":
             return self._page(cast("int", message.payload["fromStep"]))
+        if message.operation.startswith("content."):
+            move = self._write if message.operation == "content.write" else self._read
+            return move(message.payload)
         if message.operation == "run.advance":
             assert message.expected_revision == self.revision
             results = [self._accept(transition) for transition in transitions_of(message)]
@@ -86,14 +97,41 @@ class ScriptedServer:
                 key: self.active[key] for key in ("attemptId", "nodeId", "visit")
             }
         resumed = self.active is not None or bool(self.steps)
+        content = canonical_bytes(self.input)
+        large = len(content) > INLINE_BYTES_MAX
+        reference = ContentReference.of(content)
+        if large:
+            self.contents[reference.sha256] = bytearray(content)
+        named: JsonObject = {"inputContent": reference.to_json()} if large else {}
         return self._reply(
             {
                 "command": "resume" if resumed else "start",
-                "input": self.input,
+                **(named or {"input": self.input}),
                 "stepCount": len(self.steps),
                 "boundary": boundary,
             }
         )
+
+    def _write(self, part: JsonObject) -> Reply:
+        content = self.contents.setdefault(cast("str", part["sha256"]), bytearray())
+        assert part["offset"] == len(content)
+        content += decode_part(part["data"])
+        assert len(content) <= cast("int", part["bytes"])
+        return self._reply({"received": len(content)})
+
+    def _read(self, wanted: JsonObject) -> Reply:
+        content = bytes(self.contents[cast("str", wanted["sha256"])])
+        offset = cast("int", wanted["offset"])
+        data = encode_part(content[offset : offset + PART_BYTES_MAX])
+        return self._reply({"data": data, "bytes": len(content)})
+
+    def _holds(self, transition: JsonObject, name: str) -> bool:
+        """Whether a body is there; one by reference must have been written before."""
+        if f"{name}Content" in transition:
+            reference = ContentReference.parse(transition[f"{name}Content"])
+            assert ContentReference.of(bytes(self.contents[reference.sha256])) == reference
+            return name not in transition
+        return name in transition
 
     def _page(self, start: int) -> Reply:
         end = start + self.page
@@ -147,7 +185,10 @@ class ScriptedServer:
         )
         assert effect["request"] == transition["request"]
         if effect["status"] == "applied":
-            return {"effectId": effect_id, "status": "applied", "result": effect["result"]}
+            kept: JsonObject = {
+                key: effect[key] for key in ("result", "resultContent") if key in effect
+            }
+            return {"effectId": effect_id, "status": "applied", **kept}
         if self._is_to_be_seen(effect, transition):
             number = effect["attemptNumber"]
             return {"effectId": effect_id, "attemptNumber": number, "status": "pending"}
@@ -171,13 +212,14 @@ class ScriptedServer:
         assert effect["status"] == ("pending" if transition.get("observed") else "applying")
         assert effect["attemptNumber"] == transition["attemptNumber"]
         effect["status"] = transition["outcome"]
-        effect["result"] = transition.get("result")
+        assert self._holds(transition, "result") == (transition["outcome"] == "applied")
+        effect |= {key: transition[key] for key in transition if key.startswith("result")}
         return {}
 
     def _finish(self, transition: JsonObject) -> JsonObject:
         assert self.active is not None
         assert transition["attemptId"] == self.active["attemptId"]
-        assert ("output" in transition) == (transition["outcome"] == "ok")
+        assert self._holds(transition, "output") == (transition["outcome"] == "ok")
         started = {key: self.active[key] for key in ("nodeType", "visit", "startedAt")}
         self.steps.append(
             {**transition, **started, "stepIndex": len(self.steps), "finishedAt": 1_000}
@@ -187,7 +229,11 @@ class ScriptedServer:
 
     def _end(self, transition: JsonObject) -> JsonObject:
         assert self.active is None
-        assert ("finalOutput" in transition) == (transition["status"] == "completed")
+        if transition["status"] == "completed":
+            last = self.steps[-1]
+            assert "outputContent" in last or transition["finalOutput"] == last["output"]
+        else:
+            assert "finalOutput" not in transition
         self.finished = transition
         return {}
 

@@ -189,21 +189,3 @@ def test_a_long_history_is_read_in_pages(server: "ScriptedServer", player: "type
     pages = [message for message in server.messages if message.operation == "run.state"]
     assert [page.payload["fromStep"] for page in pages] == list(range(0, recorded, 2))
     assert server.path[-1] == ("done", "ok")
-
-
-def test_an_output_too_large_for_a_message_fails_the_node(
-    server: "ScriptedServer", player: "type[Player]"
-) -> None:
-    player(linear(), server, {"first": [ok("x" * 1_000_000)]}).play()
-    assert server.finished is not None
-    assert str(server.finished["error"]).startswith("OUTPUT_TOO_LARGE")
-
-
-def test_transitions_that_fit_no_single_frame_are_cut_in_order(
-    server: "ScriptedServer", player: "type[Player]"
-) -> None:
-    large = "x" * 700_000
-    player(linear(), server, {"second": [ok(large)]}).play()
-    assert server.commits[-2:] == [["finishAttempt"], ["finishRun"]]
-    assert server.finished is not None
-    assert server.finished["finalOutput"] == large

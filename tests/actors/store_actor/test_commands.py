@@ -14,7 +14,7 @@ import trio.testing
 from actors.store_actor import BATCH_LOOP_S, BATCH_MAX, INBOX_MAX, StoreActor
 from pi_workflows.protocol.states import ResourceType
 from runtime.world import ThreadCommitExecutor
-from store.transaction import Change, Transaction
+from store.transaction import Change, LongWork, Transaction
 
 if TYPE_CHECKING:
     from tests.actors.store_actor.conftest import Store
@@ -290,3 +290,65 @@ async def test_listeners_hear_of_accepted_commands_once_they_are_durable(
     assert changed == {Change(ResourceType.EFFECT, "yes")}
     for changes, names in heard:
         assert {change.aggregate_key for change in changes} <= names
+
+
+@threaded
+async def test_long_command_leaves_the_loop_to_others_and_is_answered_when_durable(
+    store: "Store",
+) -> None:
+    """It holds the commit thread, which waits for the loop here: on the loop it could not end."""
+    from_thread: list[str] = []
+
+    def long(tx: Transaction) -> str:
+        tx.take_long()
+        trio.from_thread.run_sync(lambda: from_thread.append("the loop goes on"), trio_token=token)
+        return store.insert(tx, "long")
+
+    token = trio.lowlevel.current_trio_token()
+    with trio.fail_after(10):
+        async with store.serving() as actor:
+            assert await actor.do_long(long) == "long"
+            assert store.names() == {"long"}
+    assert from_thread == ["the loop goes on"]
+
+
+async def test_long_command_among_short_ones_runs_alone_and_none_is_lost(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    patient: list[bool] = []
+
+    def look(tx: Transaction, name: str) -> str:
+        patient.append(tx.may_take_long)
+        return store.insert(tx, name)
+
+    store.commits.gate = trio.Event()
+    with trio.fail_after(10):
+        async with store.serving() as actor:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(actor.do, look, "first")
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(actor.do, look, "short")
+                nursery.start_soon(actor.do_long, lambda tx: look(tx, "long"))
+                nursery.start_soon(actor.do_long, lambda tx: look(tx, "longer"))
+                nursery.start_soon(actor.do, look, "last")
+                await trio.testing.wait_all_tasks_blocked()
+                store.commits.gate.set()
+            assert store.names() == {"first", "short", "long", "longer", "last"}
+    assert sorted(patient) == [False, False, False, True, True]
+
+
+async def test_long_command_that_is_refused_writes_nothing(
+    autojump_clock: Clock, store: "Store"
+) -> None:
+    def refuse(tx: Transaction) -> None:
+        store.insert(tx, "refused")
+        raise store.refused("no")
+
+    with trio.fail_after(10):
+        async with store.serving() as actor:
+            with pytest.raises(store.refused):
+                await actor.do_long(refuse)
+            with pytest.raises(LongWork):
+                await actor.do(lambda tx: tx.take_long())
+            await actor.do(store.insert, "kept")
+    assert store.names() == {"kept"}

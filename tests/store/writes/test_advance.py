@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import apsw
 import pytest
 
+from pi_workflows.protocol.frames import encode_frame
 from pi_workflows.protocol.states import ActorType, EffectAttemptOutcome, RunStatus, StepOutcome
 from store import attempts, projection_steps, run_history, run_queue
 from store.authority import Permit
@@ -336,12 +337,14 @@ def test_resuming_runner_reads_its_steps_in_pages_that_fit_a_frame(run: "Written
     following: object = 0
     while isinstance(following, int):
         page = run_history.page(reading, run.run_id, following)
-        pages.append(page["steps"])
-        following = page["next"]
+        pages.append(page)
+        following = page.following
     found = [
-        [(step["stepIndex"], step["outcome"]) for step in page if isinstance(step, dict)]
+        [(step["stepIndex"], step["outcome"]) for step in page.steps if isinstance(step, dict)]
         for page in pages
-        if isinstance(page, list)
     ]
-    assert found == [[(0, "ok"), (1, "failed")], [(2, "ok"), (3, "failed")]]
-    assert run_history.page(reading, run.run_id, 4) == {"steps": [], "next": None}
+    assert found == [[(0, "ok")], [(1, "failed")], [(2, "ok")], [(3, "failed")]]
+    for page, referred in zip(pages, (1, 0, 1, 0), strict=True):
+        assert len(encode_frame({"steps": page.steps})) < 700_000
+        assert [reference.byte_length for reference in page.references] == [300_002] * referred
+    assert run_history.page(reading, run.run_id, 4) == run_history.Page([], None, [])

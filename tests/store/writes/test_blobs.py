@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pi_workflows.protocol.canonical import digest
+from pi_workflows.protocol.content import JSON_MEDIA
 from store import blobs
-from store.blobs import JSON_MEDIA, TEXT_MEDIA, Blob
+from store.blobs import TEXT_MEDIA, Blob
 from store.errors import BlobConflictError, StoreCorrupt
 
 if TYPE_CHECKING:
