@@ -22,6 +22,11 @@ WAKE_GAP_S: Final = 5.0
 """A clock that went on by so much more than it should is a wake (C §4)."""
 
 
+def beat_every_s(watchdog_s: float | None) -> float:
+    """Return the pause between two beats: half of what a watchdog allows, 10 s at most."""
+    return HEARTBEAT_S if watchdog_s is None else min(HEARTBEAT_S, watchdog_s / 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Wake:
     """The clocks did not go on as they should between two beats.
@@ -47,7 +52,7 @@ class Heartbeat:
         clock: Clock,
         *,
         woke: Callable[[Wake], None],
-        beaten: Callable[[], None],
+        beaten: Callable[[], object],
         every_s: float = HEARTBEAT_S,
     ) -> None:
         """Describe the heartbeat.

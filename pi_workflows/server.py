@@ -18,7 +18,7 @@ import trio
 
 from actors.errors import ServerRefused
 from actors.gateway import Gateway
-from actors.heartbeat import Heartbeat, Wake
+from actors.heartbeat import Heartbeat, Wake, beat_every_s
 from actors.idle_exit import IdleWatch
 from actors.operations import Operations
 from actors.run_control import RunControl
@@ -257,7 +257,8 @@ class Server:
             self.started.claim.claim,
             self.services.world.clock,
             woke=self._woke,
-            beaten=lambda: None,
+            beaten=self.services.world.service_manager.alive,
+            every_s=beat_every_s(self.services.world.service_manager.watchdog_s),
         )
 
     def _woke(self, wake: Wake) -> None:
@@ -307,8 +308,11 @@ class Server:
                     f"serving PID {services.identity.pid}, socket {services.paths.socket};"
                     " Ctrl-C stops it"
                 )
+                if not services.world.service_manager.ready():
+                    self.log.warning("service_manager_not_reached")
                 await self.stopping.wait()
                 self.log.info("server_stopping")
+                services.world.service_manager.stopping()
                 self._announce("stopping; its runs are parked and go on with the next server")
                 views.state = "stopping"
                 await gateway.drain()

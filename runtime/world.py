@@ -21,6 +21,7 @@ from runtime.network import Network, UnixNetwork
 from runtime.process import Spawner
 from runtime.processes import ProcessTable, SystemProcessTable
 from runtime.program import Program
+from runtime.service_manager import NoServiceManager, ServiceManager, service_manager_of
 from runtime.signals import ProcessSignals, Signals
 from runtime.sync_points import InertSyncPoints, SyncPoints
 
@@ -72,6 +73,7 @@ class World:
         network: Local streams between clients and the server.
         signals: Requests to stop.
         files: The server's own small files.
+        service_manager: Who is told that the server serves, lives and stops.
         template: A runner template that was started ahead and is to fork children; None: all
             children are started by `spawner`.
     """
@@ -86,6 +88,7 @@ class World:
     network: Network = field(default_factory=UnixNetwork)
     signals: Signals = field(default_factory=ProcessSignals)
     files: MachineFiles = SYSTEM_FILES
+    service_manager: ServiceManager = field(default_factory=NoServiceManager)
     template: Program | None = None
 
     def close(self) -> None:
@@ -213,5 +216,6 @@ def production_world(
         spawner=ExecSpawner(),
         processes=processes or SystemProcessTable(),
         sync_points=sync_points or InertSyncPoints(),
+        service_manager=service_manager_of(os.environ, os.getpid()),
         template=template,
     )

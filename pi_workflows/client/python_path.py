@@ -1,4 +1,4 @@
-"""Keep the caller's own modules out of the server.
+"""Keep the caller's own modules, and its service manager, out of the server.
 
 The server half has short top-level names (`store`, `runtime`, `actors`). A folder of the caller's
 on PYTHONPATH with a `store.py` of its own must not win there.
@@ -12,16 +12,23 @@ from typing import Final
 
 PATH_VARIABLE: Final = "PYTHONPATH"
 HOME_VARIABLE: Final = "PYTHONHOME"
+MANAGER_VARIABLES: Final = frozenset({"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"})
+"""By them a service manager speaks to the process it has started, not to what that starts."""
+
 OWN_ROOT: Final = str(Path(__file__).resolve().parent.parent.parent)
 """The folder this package was imported from."""
 
 
 def server_environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a spawned server: the caller's, less where Python looks first.
+    """Return the environment of a spawned server: the caller's, less what is meant for it alone.
 
     An entry that holds this very package stays: it may be installed no other way.
     """
-    kept = {name: value for name, value in inherited.items() if name != HOME_VARIABLE}
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if name not in {HOME_VARIABLE, *MANAGER_VARIABLES}
+    }
     if PATH_VARIABLE in kept:
         entries = [entry for entry in _entries(kept) if _is_own(entry)]
         del kept[PATH_VARIABLE]

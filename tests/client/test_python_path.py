@@ -12,6 +12,9 @@ def test_server_gets_the_environment_without_foreign_module_folders(tmp_path: Pa
     inherited = {
         "LANG": "C",
         "PYTHONHOME": "/x",
+        "NOTIFY_SOCKET": "/run/user/1/systemd/notify",
+        "WATCHDOG_USEC": "1",
+        "WATCHDOG_PID": "1",
         "PYTHONPATH": f"{tmp_path}{os.pathsep}{OWN_ROOT}",
     }
     assert server_environment(inherited) == {"LANG": "C", "PYTHONPATH": OWN_ROOT}
