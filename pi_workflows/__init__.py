@@ -24,12 +24,16 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import StepResult as StepResult
     from pi_workflows.authoring import Unknown as Unknown
     from pi_workflows.authoring import Unlimited as Unlimited
+    from pi_workflows.authoring import Update as Update
+    from pi_workflows.authoring import UpdateLines as UpdateLines
+    from pi_workflows.authoring import UpdateRefused as UpdateRefused
     from pi_workflows.authoring import Workflow as Workflow
     from pi_workflows.authoring import absent as absent
     from pi_workflows.authoring import applied as applied
     from pi_workflows.authoring import idempotent as idempotent
     from pi_workflows.authoring import manual as manual
     from pi_workflows.authoring import observe as observe
+    from pi_workflows.authoring import progress as progress
     from pi_workflows.authoring import unknown as unknown
 
 __all__ = [
@@ -54,12 +58,16 @@ __all__ = [
     "StepResult",
     "Unknown",
     "Unlimited",
+    "Update",
+    "UpdateLines",
+    "UpdateRefused",
     "Workflow",
     "absent",
     "applied",
     "idempotent",
     "manual",
     "observe",
+    "progress",
     "unknown",
 ]
 

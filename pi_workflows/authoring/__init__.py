@@ -11,6 +11,7 @@ from pi_workflows.authoring.errors import (
     NotJsonError,
     OutputMissing,
     Problem,
+    UpdateRefused,
 )
 from pi_workflows.authoring.handles import Node
 from pi_workflows.authoring.observation import (
@@ -25,6 +26,7 @@ from pi_workflows.authoring.observation import (
 from pi_workflows.authoring.route import Route
 from pi_workflows.authoring.shell import Command, ShellResult
 from pi_workflows.authoring.timeouts import Unlimited
+from pi_workflows.authoring.updates import Update, UpdateLines, progress
 from pi_workflows.authoring.workflow import Workflow
 
 __all__ = [
@@ -49,11 +51,15 @@ __all__ = [
     "StepResult",
     "Unknown",
     "Unlimited",
+    "Update",
+    "UpdateLines",
+    "UpdateRefused",
     "Workflow",
     "absent",
     "applied",
     "idempotent",
     "manual",
     "observe",
+    "progress",
     "unknown",
 ]

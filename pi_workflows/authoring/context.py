@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from pi_workflows.authoring.codec import Codec
-from pi_workflows.authoring.errors import EffectMissing, OutputMissing
+from pi_workflows.authoring.errors import EffectMissing, OutputMissing, UpdateRefused
 from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.updates import Update, progress
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.progress import OVERALL_KEY, ProgressStatus
 from pi_workflows.protocol.states import StepOutcome
+from pi_workflows.protocol.updates import UPDATE_REFUSED
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
 T = TypeVar("T")
@@ -86,6 +89,7 @@ class Ctx(Generic[I]):
         codecs: output codec of every node.
         cancelled: says whether the node should stop; safe to call from any thread.
         effect: None for a node that declares none.
+        publish: sends an update; None for code that may not publish.
     """
 
     __slots__ = (
@@ -94,12 +98,13 @@ class Ctx(Generic[I]):
         "_effect",
         "_input",
         "_outputs",
+        "_publish",
         "_results",
         "_run_id",
         "_visit",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - by name only, and only the runner makes one
         self,
         *,
         run_id: str,
@@ -110,6 +115,7 @@ class Ctx(Generic[I]):
         codecs: Mapping[str, Codec],
         cancelled: Callable[[], bool],
         effect: EffectIdentity | None = None,
+        publish: Callable[[Update], None] | None = None,
     ) -> None:
         self._run_id = run_id
         self._input = input
@@ -119,6 +125,7 @@ class Ctx(Generic[I]):
         self._codecs = codecs
         self._cancelled = cancelled
         self._effect = effect
+        self._publish = publish
 
     @property
     def input(self) -> I:
@@ -150,6 +157,60 @@ class Ctx(Generic[I]):
         if self._effect is None:
             raise EffectMissing
         return self._effect
+
+    def publish_update(self, type: str, key: str, data: Mapping[str, Any]) -> None:  # noqa: A002
+        """Say something of this node while it works: viewers see the newest of each type and key.
+
+        Only in the function of an action; from any of its threads. When it returns, the update is
+        stored. It ends nothing, routes nothing and is no progress of the run by itself. A run may
+        publish 20 updates a second, and 100 at once after a while without; no more are queued.
+
+        Args:
+            type: 1 to 64 of `a-z 0-9 . -`, beginning with a letter.
+            key: 1 to 128 of `A-Z a-z 0-9 . _ : / -`, beginning with a letter or digit.
+            data: a JSON object of at most 64 KiB.
+
+        Raises:
+            UpdateRefused: it breaks a rule, comes too often or too late; see its code.
+        """
+        self._send(Update(type, key, data))
+
+    def progress(
+        self,
+        *,
+        completed: float | None = None,
+        total: float | None = None,
+        unit: str | None = None,
+        label: str | None = None,
+        phase: str | None = None,
+        status: str = ProgressStatus.RUNNING,
+        key: str = OVERALL_KEY,
+    ) -> None:
+        """Say how far this node has come: `run` and `watch` draw it as a bar.
+
+        The arguments are those of `pi_workflows.progress`; where and how often, see
+        `publish_update`.
+
+        Raises:
+            UpdateRefused: as `publish_update`.
+        """
+        self._send(
+            progress(
+                completed=completed,
+                total=total,
+                unit=unit,
+                label=label,
+                phase=phase,
+                status=status,
+                key=key,
+            )
+        )
+
+    def _send(self, update: Update) -> None:
+        if self._publish is None:
+            text = "only the function of an action and the line parser of a shell node publish"
+            raise UpdateRefused(UPDATE_REFUSED, text)
+        self._publish(update)
 
     def output(self, node: Node[T]) -> T:
         """Return a fresh copy of the node's latest output.

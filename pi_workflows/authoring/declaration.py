@@ -1,7 +1,7 @@
 """Nodes as their decorators saw them, and how `build()` turns them into definitions."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pi_workflows.authoring.callables import is_async, return_type, with_context
@@ -29,6 +29,7 @@ from pi_workflows.authoring.timeouts import (
     Unlimited,
     budget_ms,
 )
+from pi_workflows.authoring.updates import update_lines, updates_rule
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.states import NodeType
 
@@ -45,6 +46,7 @@ class NodeOptions:
     effect: object = None
     request: object = None
     shell: ShellOptions | None = None
+    updates: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +88,7 @@ class DeclaredNode:
             effect=effect,
             look=None if effect is None else _look(effect),
             request=request,
-            shell=options.shell,
+            shell=_with_updates(options),
             location=self.location,
         )
 
@@ -105,6 +107,12 @@ def _look(effect: EffectSpec[Any]) -> Look | None:
     timeout_ms = budget_ms(effect.look_timeout)
     assert timeout_ms is not None, "checked when it was declared"
     return Look(fn, is_async(effect.look), timeout_ms)
+
+
+def _with_updates(options: NodeOptions) -> ShellOptions | None:
+    if options.shell is None:
+        return None
+    return replace(options.shell, updates=update_lines(options.updates))
 
 
 def checked_timeout(timeout: object) -> Timeout | str:
@@ -154,3 +162,4 @@ def _broken_rules(name: str, fn: Callable[..., Any], options: NodeOptions) -> It
         yield parse_rule(options.shell.parse)
         yield nonzero_exit_rule(options.shell.allow_nonzero_exit)
         yield output_chars_rule(options.shell.max_output_chars)
+        yield updates_rule(options.updates)

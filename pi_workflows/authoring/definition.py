@@ -12,6 +12,7 @@ from pi_workflows.authoring.errors import InputRejected, Location
 from pi_workflows.authoring.shell import ShellResult
 from pi_workflows.authoring.snapshot import snapshot_of
 from pi_workflows.authoring.timeouts import Timeout
+from pi_workflows.authoring.updates import UpdateLines
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, digest_hex
 from pi_workflows.protocol.definition import Edge
 from pi_workflows.protocol.states import NodeType
@@ -32,11 +33,13 @@ class ShellOptions:
         parse: turns the result into the output; None leaves the `ShellResult`. Synchronous.
         allow_nonzero_exit: whether a non-zero exit code or a signal is `ok`.
         max_output_chars: of each stream; the rest is cut and flagged.
+        updates: finds updates in the output; None finds none.
     """
 
     parse: Callable[[ShellResult], Any] | None
     allow_nonzero_exit: bool
     max_output_chars: int
+    updates: UpdateLines | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@
     ├── LoadError         a file is no workflow, or fails while it is imported
     ├── SourceUnknown     no workflow has this name or path
     ├── OutputMissing     a node was asked for an output it does not have
-    └── EffectMissing     a node that declares no effect was asked for one
+    ├── EffectMissing     a node that declares no effect was asked for one
+    └── UpdateRefused     an update was not taken
 
 Texts name workflow, node or field, rule and fix, and never repeat payload text.
 """
@@ -192,6 +193,18 @@ class EffectMissing(AuthoringError):
 
     def __init__(self) -> None:
         super().__init__("EFFECT_MISSING", "this node declares no effect")
+
+
+class UpdateRefused(AuthoringError):
+    """An update was not taken; an action that does not catch this fails.
+
+    Its code is `UPDATE_INVALID` (type, key or data break a rule), `UPDATE_RATE` (too many in a
+    short time), `UPDATE_PAIRS` (too many types and keys in this run) or `UPDATE_REFUSED` (it comes
+    from a node that may not publish, or came too late).
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(code, message, f"UpdateRefused [{code}] {message}")
 
 
 class Problems:

@@ -32,6 +32,7 @@ from pi_workflows.authoring.rules import (
 )
 from pi_workflows.authoring.shell import OUTPUT_CHARS_DEFAULT, ShellResult
 from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT, TimeoutOption
+from pi_workflows.authoring.updates import LineParser, UpdateLines
 from pi_workflows.protocol.definition import MAX_STEPS_DEFAULT, OUTCOME_PATH
 from pi_workflows.protocol.states import NodeType
 
@@ -166,6 +167,7 @@ class Workflow(Generic[I]):
         status_detail: str | None = None,
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
+        updates: LineParser | UpdateLines | None = None,
     ) -> ShellDecorator[I, ShellResult]: ...
     @overload
     def shell(
@@ -177,6 +179,7 @@ class Workflow(Generic[I]):
         status_detail: str | None = None,
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
+        updates: LineParser | UpdateLines | None = None,
     ) -> ShellDecorator[I, T]: ...
     def shell(
         self,
@@ -187,6 +190,7 @@ class Workflow(Generic[I]):
         status_detail: str | None = None,
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
+        updates: LineParser | UpdateLines | None = None,
     ) -> ShellDecorator[I, Any]:
         """Declare a node that runs a command; its function returns the `Command`.
 
@@ -198,6 +202,8 @@ class Workflow(Generic[I]):
             status_detail: text shown while it runs.
             allow_nonzero_exit: take a non-zero exit code or a signal as `ok`.
             max_output_chars: of each stream, at least 1; the rest is cut and flagged.
+            updates: a function of a line of standard output that returns an `Update`, several, or
+                None; or `UpdateLines(function, streams=...)`. Called while the command runs.
         """
         options = NodeOptions(
             node_type=NodeType.SHELL,
@@ -205,6 +211,7 @@ class Workflow(Generic[I]):
             status_detail=status_detail,
             effect=effect,
             shell=ShellOptions(parse, allow_nonzero_exit, max_output_chars),
+            updates=updates,
         )
         return ShellDecorator(lambda fn: self._declare(fn, options))
 

@@ -187,6 +187,7 @@ class Attempt:
             purpose=purpose,
             node=node,
             run_id=around.run_id,
+            attempt_id=self.attempt_id,
             visit=self.visit,
             input=around.input,
             outputs=MappingProxyType(around.history.outputs),

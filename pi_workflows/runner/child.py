@@ -100,6 +100,7 @@ def _run(launch: Launch, channel: Channel, groups: ShellGroups, options: ChildOp
         definition,
         groups,
         source_directory=launch.source_path.parent,
+        speak=channel.request_in_turn,
         term_grace_ms=options.grace_ms,
     )
     loop = Engine(definition, run_id=launch.identity.run_id, origin=SystemOrigin()).run()

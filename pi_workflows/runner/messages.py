@@ -61,6 +61,7 @@ class Call:
         input: the run's input as stored.
         outputs: latest `ok` output per node; a later other outcome removes it.
         results: latest result per node, whatever its outcome.
+        attempt_id: which try it belongs to.
         effect: the reserved effect; None for a node that declares none.
         timeout_ms: budget, counted from the moment the code starts; None is unlimited.
         abandon: what must be sent if the code ignores its deadline: it records the time-out and
@@ -70,6 +71,7 @@ class Call:
     purpose: Purpose
     node: NodeDefinition
     run_id: str
+    attempt_id: str
     visit: int
     input: JsonValue
     outputs: Mapping[str, JsonValue]

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import IO, Final
 
 from pi_workflows.authoring.shell import Command, ShellResult
+from pi_workflows.authoring.updates import STREAMS
 from pi_workflows.runner.cancellation import Cancellation
 from pi_workflows.runner.nodes.capture import Capture
+from pi_workflows.runner.nodes.lines import LineReader
 from pi_workflows.runner.shell_groups import ShellGroups, signal_group
 
 TERM_GRACE_MS: Final = 1_000
@@ -46,19 +48,26 @@ class EndedCommand:
     Attributes:
         stdout_tail: the last characters of standard output, also where `result` is cut.
         stderr_tail: the same of standard error.
+        failure: what reading its lines for updates raised, for which it was ended; else None.
     """
 
     result: ShellResult
     stdout_tail: str
     stderr_tail: str
+    failure: BaseException | None = None
 
 
 def run_command(
-    command: Command, limits: Limits, groups: ShellGroups, cancellation: Cancellation
+    command: Command,
+    limits: Limits,
+    groups: ShellGroups,
+    cancellation: Cancellation,
+    lines: LineReader | None = None,
 ) -> EndedCommand:
     """Run a command to its end and return what came of it.
 
-    The command leads its own process group in the runner's session. When cancelled, the group
+    The command leads its own process group in the runner's session. When cancelled, or when a
+    line cannot be read for updates, the group
     gets SIGTERM and after the grace SIGKILL. Once the command has ended, output that processes of
     its group still hold open is awaited for at most `COLLECT_MS`; then whatever is left of the
     group is killed. `exit_code` and `signal` are both None if it could not even be killed.
@@ -69,7 +78,7 @@ def run_command(
     started = time.monotonic()
     process = groups.start(lambda: _spawn(command))
     with ExitStack() as stack:
-        watched = _WatchedProcess(process, command, limits, stack)
+        watched = _WatchedProcess(process, command, limits, stack, lines)
         stack.enter_context(cancellation.listener(watched.wake))
         watched.run()
         signal_group(process.pid, signal.SIGKILL)
@@ -86,7 +95,7 @@ def run_command(
         stdout_truncated=stdout.truncated,
         stderr_truncated=stderr.truncated,
     )
-    return EndedCommand(result, stdout.tail(), stderr.tail())
+    return EndedCommand(result, stdout.tail(), stderr.tail(), watched.failure)
 
 
 def _spawn(command: Command) -> subprocess.Popen[bytes]:
@@ -114,24 +123,28 @@ class _WatchedProcess:
         command: Command,
         limits: Limits,
         stack: ExitStack,
+        lines: LineReader | None,
     ) -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         self.captures = (Capture(limits.max_output_chars), Capture(limits.max_output_chars))
         self.exited = False
+        self.failure: BaseException | None = None
+        self._lines = lines
         self._group = process.pid
         self._term_grace_s = limits.term_grace_ms / 1000
         self._unwritten = memoryview((command.stdin or "").encode("utf-8", "surrogateescape"))
         self._selector = stack.enter_context(selectors.DefaultSelector())
-        self._open: dict[int, Capture] = {}
+        self._open: dict[int, tuple[str, Capture]] = {}
         self._kill_at: float | None = None
         self._give_up_at: float | None = None
         self._wake_reader, self._wake_writer = _pipe(stack)
         self._exit_notice = _exit_notice(process.pid, stack)
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
         self._selector.register(self._exit_notice, selectors.EVENT_READ)
-        for stream, capture in zip((process.stdout, process.stderr), self.captures, strict=True):
-            self._open[_nonblocking(stream, stack)] = capture
+        streams = (process.stdout, process.stderr)
+        for stream, name, capture in zip(streams, STREAMS, self.captures, strict=True):
+            self._open[_nonblocking(stream, stack)] = (name, capture)
             self._selector.register(stream, selectors.EVENT_READ)
         self._stdin = process.stdin
         if self._stdin is not None:
@@ -163,8 +176,9 @@ class _WatchedProcess:
             with suppress(BlockingIOError):
                 while descriptor in self._open:
                     self._read(descriptor)
-        for capture in self.captures:
+        for name, capture in zip(STREAMS, self.captures, strict=True):
             capture.feed(b"", final=True)
+            self._read_lines(name, b"", final=True)
 
     def _react(self, descriptor: int) -> None:
         if descriptor in self._open:
@@ -184,10 +198,22 @@ class _WatchedProcess:
     def _read(self, descriptor: int) -> None:
         data = os.read(descriptor, _READ_BYTES)
         if data:
-            self._open[descriptor].feed(data)
+            name, capture = self._open[descriptor]
+            capture.feed(data)
+            self._read_lines(name, data)
         else:
             self._selector.unregister(descriptor)
             del self._open[descriptor]
+
+    def _read_lines(self, name: str, data: bytes, *, final: bool = False) -> None:
+        """Look for updates; the first failure ends the command and the looking."""
+        if self._lines is None:
+            return
+        try:
+            self._lines.feed(name, data, final=final)
+        except BaseException as error:  # noqa: BLE001 - the line parser is foreign code
+            self.failure, self._lines = error, None
+            self.wake()
 
     def _write(self, descriptor: int) -> None:
         try:

@@ -17,6 +17,7 @@ from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
 from pi_workflows.runner.nodes.command import TERM_GRACE_MS
 from pi_workflows.runner.nodes.compute import run_compute
 from pi_workflows.runner.nodes.shell import run_shell
+from pi_workflows.runner.publishing import Publisher, Speak
 from pi_workflows.runner.shell_groups import ShellGroups
 from pi_workflows.runner.sighting import observed
 
@@ -26,6 +27,7 @@ class Executor:
 
     Args:
         groups: where shell commands are entered.
+        speak: sends what user code publishes; None lets nothing be published.
         source_directory: whose lines error texts name; None when the workflow has no file.
         term_grace_ms: from SIGTERM to SIGKILL of a shell command.
     """
@@ -36,12 +38,14 @@ class Executor:
         groups: ShellGroups,
         *,
         source_directory: Path | None,
+        speak: Speak | None = None,
         term_grace_ms: int = TERM_GRACE_MS,
     ) -> None:
         self._definition = definition
         self._codecs = definition.codecs()
         self._groups = groups
         self._source_directory = source_directory
+        self._speak = speak
         self._term_grace_ms = term_grace_ms
 
     def run(self, call: Call, cancellation: Cancellation) -> CallResult:
@@ -82,7 +86,17 @@ class Executor:
             codecs=self._codecs,
             cancelled=cancellation.is_cancelled,
             effect=call.effect,
+            publish=self._publisher(call, cancellation, NodeType.ACTION),
         )
+
+    def _publisher(
+        self, call: Call, cancellation: Cancellation, node_type: NodeType
+    ) -> Publisher | None:
+        """Return what publishes for the code of a node of this type; None for all other code."""
+        speaks = call.purpose is Purpose.NODE and call.node.node_type is node_type
+        if self._speak is None or not speaks:
+            return None
+        return Publisher(self._speak, call.attempt_id, cancellation)
 
     def _timeout(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
         computed = call.node.timeout
@@ -119,6 +133,7 @@ class Executor:
                     groups=self._groups,
                     term_grace_ms=self._term_grace_ms,
                     describe=self._describe,
+                    publish=self._publisher(call, cancellation, NodeType.SHELL),
                 )
             case other:
                 raise NotImplementedError(f"a {other.value} node cannot run here yet")

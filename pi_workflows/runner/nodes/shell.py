@@ -7,6 +7,7 @@ from typing import Any, Final
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.definition import NodeDefinition, ShellOptions
 from pi_workflows.authoring.shell import Command, ShellResult
+from pi_workflows.authoring.updates import Update
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import StepOutcome
 from pi_workflows.runner.cancellation import Cancellation
@@ -18,6 +19,7 @@ from pi_workflows.runner.nodes.command import (
     run_command,
     working_directory,
 )
+from pi_workflows.runner.nodes.lines import LineReader
 from pi_workflows.runner.shell_groups import ShellGroups
 
 _LAST_LINE_CHARS: Final = 500
@@ -33,6 +35,7 @@ def run_shell(
     groups: ShellGroups,
     term_grace_ms: int,
     describe: Callable[[BaseException], str],
+    publish: Callable[[Update], None] | None = None,
 ) -> CallResult:
     """Ask the node for its command, run it, and parse what it printed.
 
@@ -43,12 +46,14 @@ def run_shell(
         groups: where the command's process group is entered.
         term_grace_ms: from SIGTERM to SIGKILL.
         describe: tells an exception of author code; the receipt must survive one of `parse`.
+        publish: takes the updates that the node's line parser finds; None looks for none.
 
     Returns:
         `failed` with a receipt for a command that could not start, ended by a signal, exited
-        with another code than 0 (unless allowed), or whose output `parse` or the declared type
-        refuses. `timed_out` if cancelled. The receipt of a command that did not end `ok` has the
-        last characters of what it printed.
+        with another code than 0 (unless allowed), was ended for a line that UTF-8, the line
+        parser or the server refuses, or whose output `parse` or the declared type refuses.
+        `timed_out` if cancelled. The receipt of a command that did not end `ok` has the last
+        characters of what it printed.
 
     Raises:
         CodeCancelled: cancelled before there was a command.
@@ -62,10 +67,9 @@ def run_shell(
     if cancellation.is_cancelled():
         raise CodeCancelled
     started = time.monotonic()
+    limits = Limits(options.max_output_chars, term_grace_ms)
     try:
-        ended = run_command(
-            command, Limits(options.max_output_chars, term_grace_ms), groups, cancellation
-        )
+        ended = run_command(command, limits, groups, cancellation, _lines(options, publish))
     except (OSError, ValueError) as error:
         receipt = _receipt(command, round((time.monotonic() - started) * 1000))
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -75,16 +79,34 @@ def run_shell(
     if cancellation.is_cancelled():
         receipt |= _tails(ended)
         return CallResult(outcome=StepOutcome.TIMED_OUT, receipt=receipt)
-    if result.exit_code != 0 and not options.allow_nonzero_exit:
-        return _failed(_how_it_ended(command, ended), receipt | _tails(ended))
     try:
-        output = _output(node, options, result)
-    except BaseException as error:  # noqa: BLE001 - `parse` is foreign code
+        output = _output(node, options, ended)
+    except _EndedBadly as bad:
+        return _failed(_how_it_ended(command, bad.ended), receipt | _tails(ended))
+    except BaseException as error:  # noqa: BLE001 - both parsers are foreign code
         return _failed(describe(error), receipt | _tails(ended))
     return CallResult(outcome=StepOutcome.OK, output=output, receipt=receipt)
 
 
-def _output(node: NodeDefinition, options: ShellOptions, result: ShellResult) -> JsonValue:
+class _EndedBadly(Exception):
+    """The command ended by a signal or with a code that is not allowed."""
+
+    def __init__(self, ended: EndedCommand) -> None:
+        self.ended = ended
+
+
+def _lines(options: ShellOptions, publish: Callable[[Update], None] | None) -> LineReader | None:
+    if options.updates is None or publish is None:
+        return None
+    return LineReader(options.updates, publish)
+
+
+def _output(node: NodeDefinition, options: ShellOptions, ended: EndedCommand) -> JsonValue:
+    result = ended.result
+    if ended.failure is not None:
+        raise ended.failure
+    if result.exit_code != 0 and not options.allow_nonzero_exit:
+        raise _EndedBadly(ended)
     value = result if options.parse is None else options.parse(result)
     return node.codec.dump(value, where=f'node "{node.node_id}" output')
 

@@ -115,6 +115,7 @@ class Child:
                 "revision": reply.revision,
                 "result": reply.result,
             }
+            | ({} if reply.error is None else {"error": reply.error})
         )
 
     def serve(self, *, until: Callable[[], bool] = lambda: False) -> None:
