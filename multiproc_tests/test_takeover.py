@@ -5,8 +5,6 @@ Time passes on the clock that the test shares with its servers.
 
 import json
 import signal
-import sqlite3
-from contextlib import closing
 
 import pytest
 
@@ -21,11 +19,6 @@ STORED = """
     SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM events),
            (SELECT count(*) FROM host_commands), (SELECT sum(revision) FROM resources)
 """
-TAKEN_OVER = """
-    UPDATE workflow_host_state SET epoch = epoch + 1, host_id = 'server-of-another-kind',
-           token_hash = zeroblob(32), pid = 4300000, process_start_identity = 'unknown:1',
-           heartbeat_at = 1, expires_at = 1
-"""
 
 
 def old_server(home: Home) -> ArmedServer:
@@ -35,12 +28,6 @@ def old_server(home: Home) -> ArmedServer:
         assert armed.stopped_later_at() == AFTER_REPLY
         armed.release()
     return armed
-
-
-def take_over(home: Home) -> None:
-    """Do what a successor does that could neither prove nor end the one before it."""
-    with closing(sqlite3.connect(home.paths.database)) as connection, connection:
-        connection.execute(TAKEN_OVER)
 
 
 @pytest.mark.parametrize("lock_removed", [False, True], ids=["named", "its lock files removed"])
@@ -110,7 +97,7 @@ def test_thawed_server_that_was_replaced_ends_by_itself_and_has_written_nothing(
     asking = home.launch("run", str(home.write(SHORT)), "--detach", "--json")
     assert armed.stopped_at() == SyncPoint.COMMAND_BEFORE_BEGIN
     armed.server.freeze()
-    take_over(home)
+    home.database.take_over()
     before = home.database.rows(CLAIM), home.database.rows(STORED)
     armed.server.thaw()
     armed.release()

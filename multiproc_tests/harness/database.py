@@ -13,6 +13,12 @@ ORDER: Final = """
      WHERE s.run_id = ? ORDER BY s.step_index
 """
 
+TAKEN_OVER: Final = """
+    UPDATE workflow_host_state SET epoch = epoch + 1, host_id = 'server-of-another-kind',
+           token_hash = zeroblob(32), pid = 4300000, process_start_identity = 'unknown:1',
+           heartbeat_at = 1, expires_at = 1
+"""
+
 # Each finds what an orderly stop must not leave.
 LEFT_OVER: Final = {
     "a held lease": "SELECT resource_id FROM leases WHERE owner_id IS NOT NULL",
@@ -63,6 +69,11 @@ class Database:
     def column(self, query: str, *values: object) -> list[Any]:
         """Return the first column."""
         return [row[0] for row in self.rows(query, *values)]
+
+    def take_over(self) -> None:
+        """Do what a successor does that could neither prove nor end the server before it."""
+        with closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.execute(TAKEN_OVER)
 
     def runner_pids(self) -> set[int]:
         """Return the pid of every runner there ever was, which is its session's number, too."""

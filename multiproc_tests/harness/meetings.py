@@ -1,6 +1,7 @@
 """The test's side of a meeting: who has arrived, exactly, and the word to go on."""
 
 import json
+import select
 import socket
 from pathlib import Path
 from typing import Any, Final
@@ -75,6 +76,10 @@ class Meetings:
     def fileno(self) -> int:
         """Readable when somebody has arrived."""
         return self._listener.fileno()
+
+    def has_arrived(self, within_s: float) -> bool:
+        """Say whether a node arrives within so many real seconds."""
+        return bool(select.select([self._listener], [], [], within_s)[0])
 
     def arrive(self, *places: str) -> Arrival:
         """Wait for the next node, which must be at one of `places` and alone there."""
