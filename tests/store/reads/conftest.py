@@ -327,3 +327,16 @@ def scripted(state: "StateFolder") -> Iterator[ScriptedStore]:
     store = ScriptedStore(state)
     yield store
     store.close()
+
+
+@pytest.fixture
+def worked(scripted: ScriptedStore) -> ScriptedStore:
+    """A store with a run that has ended, one at work, one that lost its child, one cancelled."""
+    scripted.create("done").work()
+    scripted.create("live").begin().start("count")
+    lost = scripted.create("lost").begin()
+    lost.step("count", 1)
+    lost.start("check")
+    lost.lose_child()
+    scripted.create("cancelled").cancel("enough")
+    return scripted

@@ -119,19 +119,6 @@ def report_of(scripted: "ScriptedStore") -> dict[str, Any]:
     return cast("dict[str, Any]", scripted.read(verification.verify))
 
 
-@pytest.fixture
-def worked(scripted: "ScriptedStore") -> "ScriptedStore":
-    """A store with a run that has ended, one at work, one that lost its child, one cancelled."""
-    scripted.create("done").work()
-    scripted.create("live").begin().start("count")
-    lost = scripted.create("lost").begin()
-    lost.step("count", 1)
-    lost.start("check")
-    lost.lose_child()
-    scripted.create("cancelled").cancel("enough")
-    return scripted
-
-
 def test_sound_state_has_no_violation(worked: "ScriptedStore") -> None:
     """Case: A95."""
     report = report_of(worked)
