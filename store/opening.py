@@ -94,6 +94,7 @@ def open_writer(
     after_unclean_stop: bool = False,
     busy_timeout_ms: int = 0,
     files: Files | None = None,
+    vfs: str | None = None,
 ) -> Writer:
     """Open the one writing connection, after proving the file's identity and exact shape.
 
@@ -103,6 +104,7 @@ def open_writer(
             the database open.
         busy_timeout_ms: 0 for the live writer, `MAINTENANCE_BUSY_MS` for maintenance.
         files: file operations of the start rule; None means the real ones.
+        vfs: name of the registered VFS through which the file is served; None means SQLite's own.
 
     Raises:
         StateMissingError, StatePathError, StateIncompatibleError, StateBusyError: as
@@ -114,7 +116,7 @@ def open_writer(
     path = canonical_state_path(path)
     if after_unclean_stop:
         settle_wal(path, files or OsFiles())
-    connection = _open(path, apsw.SQLITE_OPEN_READWRITE)
+    connection = _open(path, apsw.SQLITE_OPEN_READWRITE, vfs)
     with _closed_on_failure(connection):
         _configure(connection, busy_timeout_ms)
         if connection.pragma("journal_mode", "WAL") != "wal":
@@ -153,11 +155,12 @@ def open_reader(path: Path, *, busy_timeout_ms: int = 0) -> Reader:
         return Reader(connection)
 
 
-def _open(path: Path, flags: int) -> apsw.Connection:
+def _open(path: Path, flags: int, vfs: str | None = None) -> apsw.Connection:
     try:
         return apsw.Connection(
             str(path),
             flags=flags | apsw.SQLITE_OPEN_NOFOLLOW,
+            vfs=vfs,
             statementcachesize=_STATEMENT_CACHE,
         )
     except apsw.CantOpenError as error:
