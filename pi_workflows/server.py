@@ -30,6 +30,7 @@ from actors.startup import Started, Startup
 from actors.state_files import StateFiles
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
+from pi_workflows.runner.limits import LimitInvalid, Limits
 from runtime.errors import Refusal, RuntimeFault
 from runtime.exception_groups import sole_error
 from runtime.listener import check_socket_path
@@ -95,6 +96,7 @@ def main(
             world = production_world(template=template or start_if_used())
         try:
             capacity = capacity_from_environment()
+            check_runner_limits()
             serving = partial(
                 serve, world, paths, capacity, idle_exit_ms=idle_exit_ms, announce=announce
             )
@@ -157,6 +159,18 @@ def capacity_from_environment() -> int:
             code=ErrorCode.USAGE,
         )
     return int(text)
+
+
+def check_runner_limits() -> None:
+    """Refuse limits of runners that no runner could set.
+
+    Raises:
+        ServerRefused: a variable is no number in its bounds.
+    """
+    try:
+        Limits.read(os.environ)
+    except LimitInvalid as error:
+        raise ServerRefused(str(error), exit_code=ExitCode.USAGE, code=ErrorCode.USAGE) from error
 
 
 def _first_cause(group: BaseExceptionGroup[BaseException]) -> BaseException:

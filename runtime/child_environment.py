@@ -10,6 +10,7 @@ _ALLOWED: Final = frozenset({
     "all_proxy", "http_proxy", "https_proxy", "no_proxy",
     "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
     "SSH_AUTH_SOCK", "VIRTUAL_ENV",
+    "PI_WORKFLOWS_RUNNER_FILES", "PI_WORKFLOWS_RUNNER_MEMORY_MIB",
 })  # fmt: skip
 _PREFIXES_ALLOWED: Final = ("LC_", "XDG_")
 

@@ -40,6 +40,7 @@ from pi_workflows.runner.entry import (
     EXIT_CLAIM_LOST,
     EXIT_CRASHED,
     EXIT_DONE,
+    complain,
 )
 from pi_workflows.runner.messages import Call, CallResult, ExitReason, Reply, Send
 from pi_workflows.runner.own_session import kill_rest_of_session
@@ -260,9 +261,9 @@ class Channel:
                 self._keep_time(time.monotonic())
         except (OSError, FrameError) as lost:
             code = EXIT_CHANNEL_LOST
-            sys.stderr.write(f"runner: the channel is lost: {lost}\n")
+            complain(f"runner: the channel is lost: {lost}\n")
         except BaseException:  # noqa: BLE001 - an unwatched child must not live on
-            sys.stderr.write(traceback.format_exc())
+            complain(traceback.format_exc())
         finally:
             self.end(code)
 

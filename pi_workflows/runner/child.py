@@ -1,10 +1,11 @@
 """The life of a runner child: verify, load, drive the engine over the channel, leave."""
 
+import os
 import socket
-import sys
 import time
 import traceback
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
@@ -14,7 +15,7 @@ from pi_workflows.protocol.frames import FrameError
 from pi_workflows.protocol.states import WorkerMessageOutcome
 from pi_workflows.runner.channel import GRACE_MS, Channel, Stopped
 from pi_workflows.runner.engine import Engine
-from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_CRASHED
+from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_CRASHED, complain
 from pi_workflows.runner.launch import (
     SOURCE_CHANGED,
     Launch,
@@ -24,6 +25,7 @@ from pi_workflows.runner.launch import (
     load_verified,
     parse_launch,
 )
+from pi_workflows.runner.limits import LimitInvalid, Limits
 from pi_workflows.runner.messages import (
     Call,
     CallResult,
@@ -68,12 +70,14 @@ def run_child(connection: socket.socket, options: ChildOptions) -> NoReturn:
         connection: this end of the socket pair; blocking.
         options: bounds of the grace.
     """
+    with suppress(LimitInvalid):  # The server has refused to start with such a value.
+        Limits.read(os.environ).apply()
     groups = ShellGroups()
     channel = Channel(connection, groups, grace_ms=options.grace_ms)
     try:
         launch = parse_launch(channel.receive_first())
     except (OSError, FrameError, LaunchError) as error:
-        sys.stderr.write(f"runner: no launch: {error}\n")
+        complain(f"runner: no launch: {error}\n")
         channel.end(EXIT_CHANNEL_LOST)
     channel.start(launch.identity)
     try:
@@ -81,10 +85,10 @@ def run_child(connection: socket.socket, options: ChildOptions) -> NoReturn:
     except Stopped:
         channel.leave(ExitReason.STOPPED)
     except (OSError, FrameError) as error:
-        sys.stderr.write(f"runner: the channel is lost: {error}\n")
+        complain(f"runner: the channel is lost: {error}\n")
         channel.end(EXIT_CHANNEL_LOST)
     except BaseException:  # noqa: BLE001 - a bug must end the process, not leave it half alive
-        sys.stderr.write(traceback.format_exc())
+        complain(traceback.format_exc())
         channel.end(EXIT_CRASHED)
     channel.leave(ending.reason, ending.detail)
 

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 EXIT_DONE: Final = 0
@@ -14,6 +15,12 @@ EXIT_DONE: Final = 0
 EXIT_CRASHED: Final = 1
 EXIT_CLAIM_LOST: Final = 3
 EXIT_CHANNEL_LOST: Final = 4
+
+
+def complain(text: str) -> None:
+    """Write to standard error, if there still is one: foreign code may have closed it."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(text)
 
 
 def take_connection(program: str, arguments: Sequence[str]) -> socket.socket:

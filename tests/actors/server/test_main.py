@@ -10,6 +10,7 @@ import pytest
 from pi_workflows import server
 from pi_workflows.protocol.errors import ExitCode
 from pi_workflows.protocol.paths import StatePaths
+from pi_workflows.runner import limits
 from store.creation import create_database
 from store.errors import STATE_INCOMPATIBLE_TEXT
 from store.state_dir import prepare_state_dir
@@ -142,3 +143,20 @@ def test_home_that_cannot_be_written_is_one_clear_message(
     home.chmod(0o500)
     assert server.main(StatePaths(home)) == ExitCode.FAILED
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [limits.MEMORY_VARIABLE, limits.FILES_VARIABLE])
+@pytest.mark.parametrize("value", ["", "1", "-5", "many", "9" * 30])
+def test_runner_limit_that_no_runner_could_set_is_a_usage_error(
+    name: str,
+    value: str,
+    paths: StatePaths,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert server.main(paths) == ExitCode.USAGE
+    told = capsys.readouterr().err
+    assert told.startswith(f"pi-workflows: {name} must be a number from")
+    assert repr(value) in told
+    assert not paths.state_dir.exists()
