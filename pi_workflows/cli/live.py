@@ -1,24 +1,43 @@
 """The live page of a run on a terminal, drawn with rich when the server pushes a change."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Final, Self
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from pi_workflows.cli.render import (
     GLYPH_CURRENT,
     GLYPH_OF_OUTCOME,
+    GLYPH_UPDATE,
     first_line,
     node_name,
     shown_status,
     span,
     text_of,
 )
-from pi_workflows.cli.views import member, steps_of
+from pi_workflows.cli.updates import (
+    Report,
+    Reports,
+    counts_text,
+    eta_text,
+    said_text,
+    state_text,
+    updates_of,
+)
+from pi_workflows.cli.views import TERMINAL, member, status_of, steps_of
 from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.progress import (
+    OVERALL_KEY,
+    Progress,
+    ProgressStatus,
+    progress_of,
+)
 
 _STYLE_OF_OUTCOME: Final = {"ok": "green", "failed": "red", "timed_out": "yellow"}
 _STYLE_OF_STATUS: Final = {
@@ -32,9 +51,14 @@ _STYLE_OF_STATUS: Final = {
 _FRAME_LINES: Final = 6
 """Lines around the steps: title, remarks, current node, and room for the end."""
 
+_STEPS_MIN: Final = 3
+_BARS_MAX: Final = 8
+_BAR_CELLS: Final = 30
+_SAID_MAX: Final = 3
+
 
 class LivePage:
-    """A `Progress` for terminals: run, status, elapsed time, steps, current node.
+    """A `Progress` for terminals: run, status, elapsed time, steps, current node, bars.
 
     The error of a run is no part of it: whoever follows the run prints that once, at the end.
 
@@ -47,6 +71,8 @@ class LivePage:
         self._live = Live(console=self._console, auto_refresh=False)
         self._view: JsonObject = {}
         self._lost = False
+        self._reports = Reports()
+        self._progresses: list[Report] = []
 
     def __enter__(self) -> Self:
         self._live.__enter__()
@@ -64,6 +90,7 @@ class LivePage:
         """Draw a view."""
         self._view = view
         self._lost = False
+        self._progresses = self._reports.take(view)
         self._draw()
 
     def lost(self) -> None:
@@ -78,22 +105,30 @@ class LivePage:
 
     def _draw(self) -> None:
         room = max(self._console.size.height - _FRAME_LINES, 3)
-        self._live.update(page(self._view, room, lost=self._lost), refresh=True)
+        drawn = page(self._view, room, self._progresses, lost=self._lost)
+        self._live.update(drawn, refresh=True)
 
 
-def page(view: JsonObject, room: int, *, lost: bool = False) -> Group:
+def page(
+    view: JsonObject, room: int, progresses: Sequence[Report] = (), *, lost: bool = False
+) -> Group:
     """Compose the page of one run view.
 
     Args:
         view: a `pi-workflows.run-view.v1`.
         room: how many steps fit; older ones are only counted.
+        progresses: what says how far it has come; drawn as bars while the run lives.
         lost: say that the server does not answer at present and what is shown is the last view.
     """
-    parts: list[Text | Table] = [_title(view, lost=lost)]
+    parts: list[RenderableType] = [_title(view, lost=lost)]
     if lost:
         parts.append(
             Text("the server does not answer; this is what was seen last", style="yellow")
         )
+    alive = status_of(view) not in TERMINAL
+    bars = _newest(progresses) if alive else []
+    said = _said(view) if alive else []
+    room = max(room - len(bars) - len(said), _STEPS_MIN)
     steps = steps_of(view)[-room:]
     total = member(view, "steps").get("total")
     if isinstance(total, int) and total > len(steps):
@@ -111,7 +146,51 @@ def page(view: JsonObject, room: int, *, lost: bool = False) -> Group:
         )
     if table.row_count:
         parts.append(table)
+    if bars:
+        parts.append(_bars(bars, moving=not lost))
+    parts.extend(Text(f"  {GLYPH_UPDATE} {line}", style="dim") for line in said)
     return Group(*parts)
+
+
+def _newest(progresses: Sequence[Report]) -> list[Report]:
+    """Return those that said something last, in their order, and the whole run in any case."""
+    latest = sorted(report.samples[-1].at for report in progresses)[-_BARS_MAX:]
+    chosen = [
+        report
+        for report in progresses
+        if report.key == OVERALL_KEY or report.samples[-1].at >= latest[0]
+    ]
+    return chosen[:_BARS_MAX]
+
+
+def _said(view: JsonObject) -> list[str]:
+    """Return the newest updates that are no progress, as lines."""
+    others = [update for update in updates_of(view) if progress_of(update) is None]
+    return [said_text(update) for update in others[-_SAID_MAX:]]
+
+
+def _bars(reports: Sequence[Report], *, moving: bool) -> Table:
+    table = Table.grid(padding=(0, 2))
+    now = round(datetime.now(UTC).timestamp() * 1000)
+    for report in reports:
+        progress = report.progress
+        eta = eta_text(report.samples, now) if moving else ""
+        table.add_row(
+            Text(f"  {report.name}", overflow="ellipsis", no_wrap=True),
+            _bar(progress, moving=moving),
+            Text(counts_text(progress), no_wrap=True),
+            Text(", ".join(text for text in (state_text(progress), eta) if text), style="dim"),
+        )
+    return table
+
+
+def _bar(progress: Progress, *, moving: bool) -> ProgressBar:
+    """Return a bar; it only moves to and fro where nobody knows how far it has to go."""
+    if progress.total is None:
+        unknown = progress.status is ProgressStatus.RUNNING and moving
+        done = progress.status is ProgressStatus.COMPLETED
+        return ProgressBar(1, float(done), width=_BAR_CELLS, pulse=unknown)
+    return ProgressBar(progress.total, progress.completed or 0, width=_BAR_CELLS)
 
 
 def _title(view: JsonObject, *, lost: bool) -> Text:

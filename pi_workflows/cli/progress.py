@@ -5,7 +5,8 @@ from typing import Protocol, Self
 
 from pi_workflows.cli import output
 from pi_workflows.cli.overriding import override
-from pi_workflows.cli.render import step_line, text_of
+from pi_workflows.cli.render import GLYPH_UPDATE, step_line, text_of
+from pi_workflows.cli.updates import UpdateNews
 from pi_workflows.cli.views import member, steps_of
 from pi_workflows.protocol.canonical import JsonObject
 
@@ -68,16 +69,17 @@ class ViewLines(Silent):
 
 
 class StepLines(Silent):
-    """Prints one line per finished step to standard error."""
+    """Prints one line per finished step, and per milestone of a progress, to standard error."""
 
     def __init__(self) -> None:
         self._shown = 0
         self._lost = False
         self._named = False
+        self._news = UpdateNews()
 
     @override
     def show(self, view: JsonObject) -> None:
-        """Print the steps that were not printed yet, and how many a window left out."""
+        """Print what was not printed yet, and how many steps a window left out."""
         self._lost = False
         if not self._named:
             output.tell(f"run {text_of(member(view, 'manifest').get('runId'))}")
@@ -88,6 +90,8 @@ class StepLines(Silent):
         for step in steps:
             output.tell(step_line(step))
             self._shown = _index(step) + 1
+        for line in self._news.lines(view):
+            output.tell(f"{GLYPH_UPDATE} {line}")
 
     @override
     def lost(self) -> None:

@@ -12,6 +12,7 @@ from pi_workflows.protocol.states import DisplayStatus, WorkerStatus
 GLYPH_OF_OUTCOME: Final = {"ok": "✓", "failed": "✗", "timed_out": "⏱", "cancelled": "■"}
 GLYPH_CURRENT: Final = "▸"
 GLYPH_EFFECT: Final = "↯"
+GLYPH_UPDATE: Final = "·"
 
 PARKED: Final = "parked"
 """What people are shown of a queued run that waits for somebody."""
@@ -128,8 +129,8 @@ def result(value: JsonValue) -> str:
     return safe_text(value) if isinstance(value, str) else json_text(value, indent=2)
 
 
-def run_state(state: JsonObject) -> str:
-    """Return a `pi-workflows.run-state.v1` as a page for a person."""
+def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
+    """Return a `pi-workflows.run-state.v1` as a page for a person; `updates` as lines."""
     lines = [
         f"run       {text_of(state.get('runId'))}",
         f"workflow  {workflow_name(state, 'runTitle')}",
@@ -144,6 +145,7 @@ def run_state(state: JsonObject) -> str:
     if state.get("currentNode") is not None:
         node = text_of(state.get("currentNode"))
         lines.append(f"{GLYPH_CURRENT} {node}  {text_of(state.get('statusDetail'))}".rstrip())
+    lines += [f"{GLYPH_UPDATE} {update}" for update in updates]
     lines += _open_effects(state)
     lines += _standstill(state.get("display"))
     lines += _last_runner(state.get("lastRunner"))

@@ -14,6 +14,7 @@ from pi_workflows.cli.context import (
     json_option,
     user_paths,
 )
+from pi_workflows.cli.updates import update_lines
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ExitCode
@@ -83,7 +84,7 @@ def show(*, run_id: str, as_json: bool) -> None:
     if as_json:
         output.print_json(state)
     else:
-        output.print_text(render.run_state(state))
+        output.print_text(render.run_state(state, update_lines(state)))
 
 
 @click.command(
