@@ -34,34 +34,44 @@ class Gateway:
         self._population: Final = population
         self._sessions: Final[dict[ClientSession, None]] = {}
         """In the order of their connection, so that what is done to all has one order."""
+        self._accepting: Final = trio.CancelScope()
         self._log: Final = services.log.bind("gateway")
         services.store.listen(self._changed)
 
     async def run(self, listener: trio.abc.Listener[trio.abc.Stream]) -> None:
-        """Serve until cancelled.
+        """Serve until cancelled; after `drain` nobody new.
 
         Raises:
             OSError: never for one connection; only when listening itself is impossible.
         """
-        async with trio.open_nursery() as nursery, listener:
-            while True:
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    self._log.warning("accept_failed", error=str(error))
-                    await trio.sleep(_ACCEPT_PAUSE_S)
-                    continue
-                if len(self._sessions) >= CLIENTS_MAX:
-                    self._log.warning("too_many_clients", clients=len(self._sessions))
-                    await trio.aclose_forcefully(stream)
-                    continue
-                session = ClientSession(self._services, self._operations, stream)
-                self._sessions[session] = None
-                self._population(len(self._sessions))
-                nursery.start_soon(self._serve, session)
+        async with trio.open_nursery() as nursery:
+            async with listener:
+                with self._accepting:
+                    await self._accept(listener, nursery)
+            await trio.sleep_forever()
+
+    async def _accept(
+        self, listener: trio.abc.Listener[trio.abc.Stream], nursery: trio.Nursery
+    ) -> None:
+        while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                self._log.warning("accept_failed", error=str(error))
+                await trio.sleep(_ACCEPT_PAUSE_S)
+                continue
+            if len(self._sessions) >= CLIENTS_MAX:
+                self._log.warning("too_many_clients", clients=len(self._sessions))
+                await trio.aclose_forcefully(stream)
+                continue
+            session = ClientSession(self._services, self._operations, stream)
+            self._sessions[session] = None
+            self._population(len(self._sessions))
+            nursery.start_soon(self._serve, session)
 
     async def drain(self) -> None:
-        """Let answers that are due be written, then give up what is worked on; bounded."""
+        """Accept nobody, let due answers be written, then give up what is worked on; bounded."""
+        self._accepting.cancel()
         with trio.move_on_after(DRAIN_S):
             await self._all_idle()
         for session in self._sessions:

@@ -205,7 +205,8 @@ class Startup:
             claim = acquire()
         except HostHeldError as held:
             self._log.info("start_waits", standing="claimed", leftMs=held.left_ms)
-            await trio.sleep(min(held.left_ms, HOST_CLAIM_MS) / 1000)
+            if held.left_ms <= HOST_CLAIM_MS:
+                await trio.sleep(held.left_ms / 1000)
             try:
                 claim = acquire()
             except HostHeldError:

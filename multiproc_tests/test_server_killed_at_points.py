@@ -26,11 +26,6 @@ COMMANDS = {
 """Points of a command, and whether it is durable there."""
 
 STARTS = [point for point in SyncPoint if point.startswith("start.")]
-EARLY_STARTS = [
-    SyncPoint.START_LOCK_HELD,
-    SyncPoint.START_DATABASE_OPEN,
-    SyncPoint.START_EPOCH_TAKEN,
-]
 STORED = """
     SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM run_queue),
            (SELECT count(*) FROM events), (SELECT count(*) FROM host_commands)
@@ -170,13 +165,21 @@ def test_start_killed_at_any_point_is_done_by_the_next_one(home: Home) -> None:
     home.assert_completed(run_id, STEPS, OUTPUT)
 
 
-@pytest.mark.parametrize("point", EARLY_STARTS)
+@pytest.mark.parametrize("point", STARTS)
 def test_very_first_start_killed_at_a_point_is_done_by_the_next_one(
     home: Home, point: SyncPoint
 ) -> None:
+    """The epoch says whether the dead one had got so far; nothing else of it is left.
+
+    Case: C4, C13.
+    """
     home.servers.launch_armed(point, die_at=1).assert_died(point)
     home.servers.start()
+    had_epoch = STARTS.index(point) >= STARTS.index(SyncPoint.START_EPOCH_TAKEN)
+    status = json.loads(home.command("server", "status", "--json"))
+    assert (status["epoch"], status["state"]) == (1 + had_epoch, "ready")
     home.assert_verified()
+    home.assert_completed(home.run(SHORT), ["only 1"], "done")
 
 
 def _finishes_before_commit(home: Home, number: int, point: SyncPoint) -> bool:

@@ -226,6 +226,15 @@ async def serve(
         log.info("server_stopped")
 
 
+async def _admitting(
+    scheduler: Scheduler, *, task_status: trio.TaskStatus[trio.CancelScope]
+) -> None:
+    """Admit runs until the scope that this starts with is cancelled."""
+    with trio.CancelScope() as scope:
+        task_status.started(scope)
+        await scheduler.run()
+
+
 @dataclass
 class Server:
     """A started server: its actors, and the order in which they end."""
@@ -306,15 +315,15 @@ class Server:
 
             control = RunControl(services, self.stopping.set)
             gateway = Gateway(services, Operations(services, control, views), population)
-            async with trio.open_nursery() as front:
-                listener = services.world.network.listen(services.paths.socket)
+            listener = services.world.network.listen(services.paths.socket)
+            async with listener, trio.open_nursery() as front:
                 services.world.sync_points.reached(SyncPoint.START_SOCKET_BOUND)
                 front.start_soon(gateway.run, listener)
                 front.start_soon(views.forget_unused)
                 front.start_soon(self._stop_on_signals)
                 if self.started.unchecked:
                     front.start_soon(check_soundness, services)
-                await front.start(scheduler.run)
+                admission = await front.start(_admitting, scheduler)
                 if self.idle_exit_ms is not None:
                     front.start_soon(self._stop_when_idle, idle, self.idle_exit_ms / 1000)
                 self.log.info("server_ready", epoch=services.identity.epoch)
@@ -328,6 +337,7 @@ class Server:
                 self.log.info("server_stopping")
                 services.world.service_manager.stopping()
                 self._announce("stopping; its runs are parked and go on with the next server")
+                admission.cancel()
                 views.state = "stopping"
                 await gateway.drain()
                 front.cancel_scope.cancel()

@@ -17,6 +17,7 @@ from actors.errors import AlreadyRunning
 from pi_workflows.client.errors import ClientError
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.states import RunStatus
+from runtime.process import ExitStatus
 from store import host
 from store.database import Writer
 from store.errors import EpochLost, OutcomeUnknown
@@ -26,6 +27,8 @@ from store.transaction import Reading
 from store.wal import wal_bytes
 
 if TYPE_CHECKING:
+    from pi_workflows.client.sans_io import Reply
+    from tests.actors.conftest import RunnerEnd
     from tests.actors.server.conftest import Begin, Running, Start
 
 Clock = trio.testing.MockClock
@@ -92,6 +95,44 @@ async def test_sigterm_hands_runs_off_releases_the_claim_and_removes_socket_and_
     reader.close()
     assert found == [(run_id, "parked", "handoff")]
     assert leases == []
+
+
+async def test_stop_admits_nobody_and_starts_nothing_more_but_answers_what_is_due(
+    autojump_clock: Clock, start: "Start"
+) -> None:
+    """Admission ends first, then the listener; the run that was asked for waits for a server.
+
+    Case: C12.
+    """
+
+    async def resolve_late(child: "RunnerEnd") -> ExitStatus:
+        await trio.sleep(5)
+        return await child.resolve()
+
+    replies: list[Reply] = []
+    with trio.fail_after(60):
+        async with start() as running, trio.open_nursery() as nursery:
+            running.bench.children(resolve_late, running.bench.working)
+
+            async def ask() -> None:
+                async with running.client() as client:
+                    replies.append(await client.call("run.start", START))
+
+            nursery.start_soon(ask)
+            await trio.sleep(4.5)
+            running.server.stopping.set()
+            await trio.testing.wait_all_tasks_blocked()
+            assert not running.paths.socket.exists()
+            with pytest.raises(OSError, match="No such file"):
+                await trio.open_unix_socket(str(running.paths.socket))
+            await running.ended.wait()
+            assert running.failure is None
+            assert [reply.receipt["status"] for reply in replies] == ["queued"]
+            assert len(running.bench.spawner.spawned) == 1
+        async with start() as running:
+            await trio.sleep(1)
+            assert running.bench.rows("SELECT status FROM runs") == [("completed",)]
+            await stop(running)
 
 
 async def test_run_that_was_handed_off_is_finished_by_the_next_server(
