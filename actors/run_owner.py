@@ -17,9 +17,9 @@ import trio
 
 from actors.claims import HeldRun
 from actors.runner_conversation import Conversation, RunnerEnd
-from actors.runner_launch import LaunchedRunner, launch_runner
+from actors.runner_launch import LaunchedRunner, PlannedRunner, launch_runner, plan_runner
 from actors.services import Services
-from pi_workflows.protocol.ids import RunId
+from pi_workflows.protocol.ids import RunId, WorkerEpoch
 from pi_workflows.protocol.states import WorkerStatus
 from runtime.errors import RuntimeFault
 from runtime.exception_groups import sole_error
@@ -86,6 +86,7 @@ class RunOwner:
     def __init__(self, services: Services, run_id: RunId) -> None:
         self._services: Final = services
         self._run_id: Final = run_id
+        self._worker_epoch: Final = WorkerEpoch(f"runner-{services.world.ids.new_uuid()}")
         self._log: Final = services.log.bind("run_owner", runId=run_id)
 
     async def run(self) -> bool:
@@ -99,7 +100,7 @@ class RunOwner:
         services = self._services
         claimed_at = trio.current_time()
         try:
-            claimed, held = await services.store.do(self._claim)
+            claimed, held, planned = await services.store.do(self._claim)
         except (LeaseHeldError, NotClaimableError, RunUnknownError) as refused:
             self._log.debug("claim_refused", reason=str(refused.code))
             return False
@@ -108,7 +109,7 @@ class RunOwner:
         try:
             async with tenure:
                 held.held_by(tenure)
-                await self._serve(Ownership(claimed, permit, tenure))
+                await self._serve(Ownership(claimed, permit, tenure), planned)
         except TenureLost as lost:
             self._log.info("tenure_ended", generation=claimed.claim.generation, reason=lost.reason)
         except ClaimLostError as lost:
@@ -118,12 +119,16 @@ class RunOwner:
             services.claims.discard(self._run_id, held)
         return True
 
-    def _claim(self, tx: Transaction) -> tuple[ClaimedRun, HeldRun]:
-        """Claim the run and enter the claim in the registry, in the same step of the batch."""
+    def _claim(self, tx: Transaction) -> tuple[ClaimedRun, HeldRun, PlannedRunner]:
+        """Claim the run, record its child, and enter the claim in the registry.
+
+        All in the same step of the batch, so that the child can be spawned after one commit.
+        """
         identity = self._services.identity
         claimed = claim_run(tx, Permit(identity.host), self._run_id, identity.owner)
+        planned = plan_runner(tx, identity, claimed, self._worker_epoch)
         self._services.world.sync_points.reached(SyncPoint.CLAIM_BEFORE_COMMIT)
-        return claimed, self._services.claims.enter(self._run_id, claimed.claim)
+        return claimed, self._services.claims.enter(self._run_id, claimed.claim), planned
 
     def _terms(self, claim: Claim) -> Terms:
         return Terms(
@@ -152,18 +157,19 @@ class RunOwner:
         except ClaimLostError as lost:
             raise TenureLost(lost.reason) from lost
 
-    async def _serve(self, owned: Ownership) -> None:
+    async def _serve(self, owned: Ownership, planned: PlannedRunner) -> None:
         """Launch the child, converse, and clean up whatever happens.
 
-        The run is given up last and in any case: one that stayed `running` without an owner would
-        never be claimed again.
+        The row of the child is closed: an open one would block the next. The run is given up
+        last and in any case: one that stayed `running` without an owner would never be claimed
+        again.
         """
         conversation: Conversation | None = None
         runner: LaunchedRunner | None = None
         end = RunnerEnd.CRASHED
         try:
+            runner = await launch_runner(self._services, planned)
             conversation = Conversation(self._services, owned.claimed, owned.permit, owned.tenure)
-            runner = await launch_runner(self._services, owned.claimed, owned.permit)
             end = await self._listen(runner, conversation)
             await self._let_exit(runner, end)
         except RuntimeFault as fault:
@@ -178,7 +184,9 @@ class RunOwner:
             words = conversation.last_words if conversation is not None else None
             with trio.CancelScope(shield=True):
                 try:
-                    if runner is not None:
+                    if runner is None:
+                        await self._close_row(WorkerEnd(_STATUS_OF_END[end]))
+                    else:
                         await self._end_child(owned, runner, end)
                 finally:
                     await self._park(owned, _departure(end, progressed=progressed), words)
@@ -219,11 +227,10 @@ class RunOwner:
             self._log.error("registry_not_written", error=str(error))
         how = _worker_end(end, status, runner)
         try:
-            await self._settle(lambda tx: workers.end(tx, runner.worker_epoch, how))
+            await self._close_row(how)
         except Rejected as refused:
             self._log.error("diagnostic_not_stored", code=str(refused.code))
-            bare = WorkerEnd(how.status, how.exit_code, how.signal)
-            await self._settle(lambda tx: workers.end(tx, runner.worker_epoch, bare))
+            await self._close_row(WorkerEnd(how.status, how.exit_code, how.signal))
         self._log.info(
             "runner_ended",
             generation=owned.claimed.claim.generation,
@@ -231,6 +238,10 @@ class RunOwner:
             exitCode=how.exit_code,
             signal=how.signal,
         )
+
+    async def _close_row(self, how: WorkerEnd) -> None:
+        """Record how the child ended, or that there was none."""
+        await self._settle(lambda tx: workers.end(tx, self._worker_epoch, how))
 
     async def _stop_child(self, runner: LaunchedRunner) -> ExitStatus:
         """End the child and its whole session; what survives SIGKILL is logged and left."""

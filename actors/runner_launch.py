@@ -1,15 +1,15 @@
 """Start one runner child: recorded first, then spawned, then attached to its row."""
 
+import contextlib
 from dataclasses import dataclass
 from typing import Final
 
 import trio
 
 from actors.runner_channel import Credentials, RunnerChannel
-from actors.services import Services
+from actors.services import ServerIdentity, Services
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.ids import WorkerEpoch
-from pi_workflows.protocol.states import WorkerStatus
 from pi_workflows.protocol.version import RUNNER_LAUNCH, RUNNER_PROTOCOL_VERSION
 from runtime.child_environment import child_environment
 from runtime.line_stream import LineStream
@@ -20,9 +20,24 @@ from store.authority import Permit
 from store.blobs import Blob
 from store.projects import path_of
 from store.run_claiming import ClaimedRun, launch
-from store.workers import Launch, WorkerEnd
+from store.transaction import Transaction
+from store.workers import Launch
 
 RUNNER_MODULE: Final = "pi_workflows.runner"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRunner:
+    """A child that is recorded and not spawned yet.
+
+    Attributes:
+        envelope: the first frame it will be sent.
+    """
+
+    worker_epoch: WorkerEpoch
+    credentials: Credentials
+    project_path: str
+    envelope: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,57 +49,46 @@ class LaunchedRunner:
     channel: RunnerChannel
 
 
-async def launch_runner(services: Services, claimed: ClaimedRun, permit: Permit) -> LaunchedRunner:
-    """Record, spawn and register a child, and send it the launch envelope.
+def plan_runner(
+    tx: Transaction, server: ServerIdentity, claimed: ClaimedRun, worker_epoch: WorkerEpoch
+) -> PlannedRunner:
+    """Record the child that is about to be spawned, in the transaction that claims its run."""
+    project_path = path_of(tx, claimed.run.project_id)
+    envelope = _envelope(claimed, worker_epoch, project_path)
+    run_id, generation = claimed.run.run_id, claimed.claim.generation
+    launched = Launch(worker_epoch, run_id, generation, server.epoch, Blob.of_json(envelope))
+    launch(tx, Permit(server.host, claimed.claim), launched)
+    credentials = Credentials(run_id, generation, worker_epoch)
+    return PlannedRunner(worker_epoch, credentials, project_path, envelope)
 
-    Cancelled: the child is ended again; its row says so when the server records its end.
+
+async def launch_runner(services: Services, planned: PlannedRunner) -> LaunchedRunner:
+    """Spawn and register a recorded child, and send it the launch envelope.
+
+    It loads the workflow while its process is entered in its row; it is heard only after that.
+    Cancelled: the child is ended again; its row is the caller's to close, as after an error.
 
     Raises:
-        ClaimLostError: the run is not ours any more; nothing was spawned.
         SpawnFailed: the child could not be started.
     """
-    worker_epoch = WorkerEpoch(f"runner-{services.world.ids.new_uuid()}")
-    with services.readers.reading() as reading:
-        project_path = path_of(reading, claimed.run.project_id)
-    envelope = _envelope(claimed, worker_epoch, project_path)
-    launched = Launch(
-        worker_epoch,
-        claimed.run.run_id,
-        claimed.claim.generation,
-        services.identity.epoch,
-        Blob.of_json(envelope),
-    )
-    await services.store.insist(lambda tx: launch(tx, permit, launched))
-    try:
-        child = await services.spawner.spawn(runner_spec(project_path, worker_epoch))
-    except BaseException:
-        await _record_failed_launch(services, worker_epoch)
-        raise
-    credentials = Credentials(claimed.run.run_id, claimed.claim.generation, worker_epoch)
-    channel = RunnerChannel(LineStream(child.stream), credentials)
+    worker_epoch = planned.worker_epoch
+    child = await services.spawner.spawn(runner_spec(planned.project_path, worker_epoch))
+    channel = RunnerChannel(LineStream(child.stream), planned.credentials)
     try:
         services.processes.add(child.identity, worker_epoch)
         services.world.sync_points.reached(SyncPoint.RUNNER_AFTER_SPAWN_BEFORE_ATTACH)
+        # One that is gone already is found out, and recorded, by whoever listens to it.
+        with contextlib.suppress(trio.BrokenResourceError):
+            await channel.launch(planned.envelope)
         identity = child.identity.start_identity
         await services.store.insist(
             lambda tx: workers.attach(tx, worker_epoch, child.pid, identity)
         )
-        await channel.launch(envelope)
-    except trio.BrokenResourceError:
-        # The child is gone already: its owner finds that out, and records it, when it listens.
-        return LaunchedRunner(worker_epoch, child, channel)
     except BaseException:
         await child.stop()
         services.processes.remove(child.identity)
-        await _record_failed_launch(services, worker_epoch)
         raise
     return LaunchedRunner(worker_epoch, child, channel)
-
-
-async def _record_failed_launch(services: Services, worker_epoch: WorkerEpoch) -> None:
-    """Close the row of a child that never came to serve: one open row would block the next."""
-    with trio.CancelScope(shield=True):
-        await services.store.do(workers.end, worker_epoch, WorkerEnd(WorkerStatus.CRASHED))
 
 
 def runner_spec(project_path: str, marker: str) -> ChildSpec:
