@@ -11,7 +11,7 @@ $(shell { $(HERE); } || rm -f .venv/.installed .venv/.installed-dev)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help install install-dev demo test crashes cases bench ci clean
+.PHONY: help install install-dev demo test crashes cases bench profile ci clean
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -40,8 +40,11 @@ crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), 
 cases: .venv/.installed-dev ## List which acceptance cases have a test.
 	@.venv/bin/python tools/cases.py
 
-bench: .venv/.installed ## Print first figures: commands and steps per second.
+bench: .venv/.installed ## Print figures: commands and steps per second.
 	@.venv/bin/python -m bench
+
+profile: .venv/.installed ## Print where the CPU time of one command and one step goes.
+	@.venv/bin/python -m bench --profile
 
 ci: ## Everything that must be green: the linters and all tests.
 	@.ci/run

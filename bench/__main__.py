@@ -1,7 +1,8 @@
-"""First figures of the store and of whole runs: `python -m bench [--json FILE]`.
+"""Figures of the store and of whole runs: `python -m bench [--profile] [--json FILE]`.
 
 Takes about a minute, starts a server of its own in a temporary home and leaves nothing behind.
 Whatever else the machine does shows: compare ratios, and medians of runs on a quiet machine.
+`--profile` prints instead where the CPU time of one command and of one step goes.
 """
 
 import argparse
@@ -13,6 +14,8 @@ from typing import Final
 
 from bench.disk import measure_disk
 from bench.figures import Section, document
+from bench.long_run import LongRunPlan, measure_long_run
+from bench.step_profile import ProfilePlan, measure_profile
 from bench.store_commands import StorePlan, measure_store
 from bench.workflow_steps import StepPlan, measure_steps
 from pi_workflows.protocol.canonical import canonical_bytes
@@ -21,26 +24,35 @@ from pi_workflows.server import SWITCH_INTERVAL_S
 STORE_PLAN: Final = StorePlan(
     rounds=5, singles=128, groups=16, switch_interval_s=SWITCH_INTERVAL_S
 )
-STEP_PLAN: Final = StepPlan(steps=10, alone=10, watched=5, at_once=16, rounds=2)
+LONG_RUN_PLAN: Final = LongRunPlan(steps=10_000, part=1_000)
+STEP_PLAN: Final = StepPlan(steps=10, alone=40, watched=5, at_once=16, rounds=3)
+PROFILE_PLAN: Final = ProfilePlan(rounds=5, steps=16, messages=2_000)
 
 
-def measure(folder: Path, store: StorePlan, steps: StepPlan) -> Iterator[Section]:
+def measure(folder: Path) -> Iterator[Section]:
     """Yield one section after the other; everything is made and ended inside `folder`."""
     yield measure_disk(folder)
-    yield measure_store(folder, store)
+    yield measure_store(folder, STORE_PLAN)
+    yield measure_long_run(folder, LONG_RUN_PLAN)
     home = folder / "home"
     home.mkdir()
-    yield measure_steps(home, steps)
+    yield measure_steps(home, STEP_PLAN)
+
+
+def profile(folder: Path) -> Iterator[Section]:
+    """Yield what explains the figures."""
+    yield measure_profile(folder, PROFILE_PLAN)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Print first figures.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Print figures.")
+    parser.add_argument("--profile", action="store_true", help="where a step's CPU time goes")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     options = parser.parse_args(arguments)
     sections: list[Section] = []
     with tempfile.TemporaryDirectory(prefix="pwb-") as folder:
-        for section in measure(Path(folder), STORE_PLAN, STEP_PLAN):
+        for section in (profile if options.profile else measure)(Path(folder)):
             sections.append(section)
             print(section.text(), end="\n\n", flush=True)
     if options.json is not None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from pi_workflows.protocol.canonical import JsonObject, digest
 from pi_workflows.protocol.definition import DefinitionSnapshot
-from pi_workflows.protocol.ids import RunId, WorkerEpoch
+from pi_workflows.protocol.ids import RunId, WorkerEpoch, time_ordered
 from pi_workflows.protocol.states import ActorType, OwnerType, StepOutcome, WorkerMessageOutcome
 from runtime.clock import SystemClock
 from runtime.world import SystemIdSource
@@ -74,8 +74,14 @@ class PreparedRun:
 
         They must run in the order in which they were handed out, each once.
         """
+        now_ms = _CLOCK.wall_ms()
         started = StartAttempt(
-            f"attempt-{uuid.uuid4()}", _NODE, "compute", self.steps + 1, _CLOCK.wall_ms(), None
+            f"attempt-{time_ordered(str(uuid.uuid4()), now_ms)}",
+            _NODE,
+            "compute",
+            self.steps + 1,
+            now_ms,
+            None,
         )
         transitions: list[Transition] = [started]
         if self.steps:

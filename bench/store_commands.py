@@ -5,7 +5,8 @@ Three ways for the same command on the same file, in turns:
 - `actor`: `StoreActor.do`, with some concurrent callers, on an idle and on a busy loop;
 - `bare`: the very SQL statements of the command with their values, recorded beforehand in a
   transaction that is rolled back, in a loop around apsw and nothing else;
-- `batch`: the command in a loop around `store.batch.Batch`; the actor's own share is what it adds.
+- `batch`: the command in a loop around `store.batch.Batch`, without savepoints as the actor tries
+  first; the actor's own share is what it adds.
 """
 
 import gc
@@ -91,8 +92,8 @@ def measure_store(folder: Path, plan: StorePlan) -> Section:
 
 def _ways(store: PreparedStore, plan: StorePlan) -> dict[str, Callable[[], Sample]]:
     """Return the measurements of one round, by name."""
-    singles = partial(_steps, store, 1, plan.singles)
-    groups = partial(_steps, store, GROUP, plan.groups)
+    singles = partial(steps_of, store, 1, plan.singles)
+    groups = partial(steps_of, store, GROUP, plan.groups)
     ways: dict[str, Callable[[], Sample]] = {
         "bare_single": lambda: _bare(store, singles(), 1),
         "bare_group": lambda: _bare(store, groups(), GROUP),
@@ -106,12 +107,12 @@ def _ways(store: PreparedStore, plan: StorePlan) -> dict[str, Callable[[], Sampl
     return ways
 
 
-def _steps(store: PreparedStore, runs: int, each: int) -> list[Step]:
+def steps_of(store: PreparedStore, runs: int, each: int) -> list[Step]:
     """Return commands of `runs` runs in turns."""
     return [run.next_step() for _ in range(each) for run in store.runs[:runs]]
 
 
-def _record(store: PreparedStore, steps: list[Step]) -> list[list[Statement]]:
+def record(store: PreparedStore, steps: list[Step]) -> list[list[Statement]]:
     """Return the statements of each command; nothing of them stays written."""
     recorded: list[list[Statement]] = []
 
@@ -134,7 +135,7 @@ def _record(store: PreparedStore, steps: list[Step]) -> list[list[Statement]]:
 
 
 def _bare(store: PreparedStore, steps: list[Step], group: int) -> Sample:
-    commands = _record(store, steps)
+    commands = record(store, steps)
     execute = store.writer.connection.execute
     begun = time.perf_counter()
     for first in range(0, len(commands), group):
@@ -152,17 +153,18 @@ def _batch(store: PreparedStore, steps: list[Step], group: int) -> Sample:
     for first in range(0, len(steps), group):
         batch.begin()
         for step in steps[first : first + group]:
-            batch.run(step)
+            batch.run_lightly(step)
         batch.commit()
     return Sample(len(steps) / (time.perf_counter() - begun))
 
 
 def _actor(store: PreparedStore, callers: int, each: int, *, busy: bool) -> Sample:
     steps = [[run.next_step() for _ in range(each)] for run in store.runs[:callers]]
-    return trio.run(partial(_through_actor, store, steps, busy=busy))
+    return trio.run(partial(through_actor, store, steps, busy=busy))
 
 
-async def _through_actor(store: PreparedStore, steps: list[list[Step]], *, busy: bool) -> Sample:
+async def through_actor(store: PreparedStore, steps: list[list[Step]], *, busy: bool) -> Sample:
+    """Let one caller per list hand its steps to a store actor, one after the other."""
     world = production_world()
     actor = StoreActor(store.writer, world)
     actor.fence(store.claim)

@@ -4,7 +4,6 @@ Cost per step never depends on history: the visit is a stored column, and the ne
 from the last row of an index.
 """
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pi_workflows.protocol.states import AttemptStatus
@@ -105,8 +104,7 @@ ROW_STATEMENTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(NamedTuple):
     """How an attempt ends; hashes of stored blobs, None where there is nothing."""
 
     status: AttemptStatus

@@ -1,6 +1,7 @@
 """What a runner may propose, ready for the transaction: parsed, hashed, serialised before it."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pi_workflows.protocol.canonical import JsonValue
 from pi_workflows.protocol.content import ContentReference
@@ -166,8 +167,7 @@ class Granted:
     content: ContentReference | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Advanced:
+class Advanced(NamedTuple):
     """Answer to a runner message.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from pi_workflows.protocol.canonical import JsonObject
-from pi_workflows.protocol.ids import ResourceId, resource_id
+from pi_workflows.protocol.ids import ResourceId, resource_id, time_ordered
 from pi_workflows.protocol.states import ActorType, ResourceType
 from store import blobs
 from store.errors import StaleResourceError
@@ -24,8 +24,7 @@ class Actor:
     actor_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(NamedTuple):
     """What one event row says."""
 
     event_type: str
@@ -122,7 +121,7 @@ class Recorder:
         tx.execute(
             INSERT_EVENT,
             {
-                "event_id": f"event-{tx.ids.new_uuid()}",
+                "event_id": f"event-{time_ordered(tx.ids.new_uuid(), tx.now)}",
                 "resource_id": self.resource_id,
                 "revision": self.revision,
                 "event_type": happening.event_type,

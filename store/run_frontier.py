@@ -1,6 +1,6 @@
 """Where a run stands in its graph: the newest step, and what may follow it."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pi_workflows.protocol.canonical import JsonValue
 from pi_workflows.protocol.content import INLINE_BYTES_MAX
@@ -19,8 +19,7 @@ from store.attempts import LastStepRow
 from store.transaction import Reading, Transaction
 
 
-@dataclass(frozen=True, slots=True)
-class LastStep:
+class LastStep(NamedTuple):
     """The newest step, as routing needs it.
 
     Attributes:
@@ -28,7 +27,7 @@ class LastStep:
         error_text: None when the outcome is ok.
     """
 
-    index: int
+    step_index: int
     node_id: str
     outcome: StepOutcome
     output_hash: bytes | None
@@ -56,7 +55,7 @@ class Frontier:
     @property
     def step_count(self) -> int:
         """How many steps are recorded; also the index of the next one."""
-        return 0 if self._last is None else self._last.index + 1
+        return 0 if self._last is None else self._last.step_index + 1
 
     @property
     def at_limit(self) -> bool:
@@ -69,7 +68,7 @@ class Frontier:
         Args:
             is_read: `output` is the output; else it is read when a switch asks for it.
         """
-        assert step.index == self.step_count, "steps are recorded without a gap"
+        assert step.step_index == self.step_count, "steps are recorded without a gap"
         self._last = step
         self._output = output
         self._output_read = is_read

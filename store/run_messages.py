@@ -1,7 +1,6 @@
 """Answer each runner message once: a repeat gets the stored answer, nothing happens again."""
 
-from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.ids import run_resource_id
@@ -16,8 +15,7 @@ from store.transaction import Transaction
 from store.workers import Answer, AnsweredRow
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """What the runner is told, and what its owner has to know.
 
     Attributes:

@@ -153,8 +153,7 @@ def answered(reading: Reading, worker_epoch: WorkerEpoch, message_id: str) -> An
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a runner message was answered."""
 
     outcome: WorkerMessageOutcome

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from pi_workflows.authoring.errors import AuthoringError
 from pi_workflows.protocol.frames import FrameError
+from pi_workflows.protocol.ids import time_ordered
 from pi_workflows.protocol.states import WorkerMessageOutcome
 from pi_workflows.runner.channel import GRACE_MS, Channel, Stopped
 from pi_workflows.runner.engine import Engine
@@ -44,8 +45,8 @@ class SystemOrigin:
     """Ids and wall clock of this machine."""
 
     def attempt_id(self) -> str:
-        """Return a new `attempt-<uuid4>`."""
-        return f"attempt-{uuid.uuid4()}"
+        """Return a new `attempt-<uuid7>`."""
+        return f"attempt-{time_ordered(str(uuid.uuid4()), self.now_ms())}"
 
     def now_ms(self) -> int:
         """Return UTC epoch milliseconds."""

@@ -127,7 +127,7 @@ class Origin(Protocol):
     """Where the loop gets what is not decided by its messages."""
 
     def attempt_id(self) -> str:
-        """Return a new `attempt-<uuid4>`."""
+        """Return a new `attempt-<uuid7>`."""
         ...
 
     def now_ms(self) -> int:

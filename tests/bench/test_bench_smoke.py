@@ -7,11 +7,15 @@ import pytest
 
 from bench import __main__ as program
 from bench.figures import Section, document, percentile
+from bench.long_run import LongRunPlan
+from bench.step_profile import ProfilePlan
 from bench.store_commands import StorePlan
 from bench.workflow_steps import StepPlan
 from pi_workflows.protocol.canonical import parse_json
 
 TINY_STORE = StorePlan(rounds=1, singles=2, groups=1, switch_interval_s=0.005)
+TINY_LONG_RUN = LongRunPlan(steps=40, part=10)
+TINY_PROFILE = ProfilePlan(rounds=1, steps=1, messages=2)
 TINY_STEPS = StepPlan(steps=2, alone=1, watched=1, at_once=2, rounds=1)
 
 
@@ -20,6 +24,7 @@ def test_program_prints_every_figure_and_leaves_nothing(
 ) -> None:
     """A real file, a real server and real children; a table for people, a file for scripts."""
     monkeypatch.setattr(program, "STORE_PLAN", TINY_STORE)
+    monkeypatch.setattr(program, "LONG_RUN_PLAN", TINY_LONG_RUN)
     monkeypatch.setattr(program, "STEP_PLAN", TINY_STEPS)
     figures = tmp_path / "figures.json"
     with tempfile.TemporaryDirectory(prefix="b-") as short:  # A socket's path is limited.
@@ -33,11 +38,31 @@ def test_program_prints_every_figure_and_leaves_nothing(
         "fsync_p50",
         "store_64_callers_vs_bare_group",
         "store_1_caller_vs_bare_single",
+        "store_64_callers_busy_vs_bare_group",
         "store_actor_16_busy",
+        "long_run_of_40_last_vs_first",
         "run_2_step_alone",
         "run_2_step_2_at_once_stepping",
         "run_asked_to_first_node_p50",
     } <= printed & written.keys()
+
+
+def test_profile_names_the_stages_and_the_statements_of_a_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program, "PROFILE_PLAN", TINY_PROFILE)
+    assert program.main(["--profile"]) == 0
+    printed = {line.split()[0] for line in capsys.readouterr().out.splitlines() if line.strip()}
+    assert {
+        "profile_socket_in_and_out",
+        "profile_frame_parsed",
+        "profile_message_validated",
+        "profile_command",
+        "profile_commit_of_64",
+        "profile_store_with_64_callers",
+        "profile_sql",
+        "profile_sql_insert_events",
+    } <= printed
 
 
 def test_figure_shows_its_middle_and_its_range() -> None:

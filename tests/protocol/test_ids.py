@@ -1,6 +1,7 @@
 """Identifiers: legal forms, derived ones, and what they are derived from."""
 
 import hashlib
+import uuid
 
 import pytest
 
@@ -13,6 +14,7 @@ from pi_workflows.protocol.ids import (
     resource_id,
     run_id_for,
     run_resource_id,
+    time_ordered,
 )
 from pi_workflows.protocol.timestamps import compact, rfc3339
 
@@ -51,3 +53,14 @@ def test_run_id_tells_when_and_what() -> None:
 def test_instants_are_shown_in_utc_with_milliseconds() -> None:
     assert rfc3339(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
     assert rfc3339(0) == "1970-01-01T00:00:00.000Z"
+
+
+def test_time_ordered_id_is_a_uuid_that_sorts_by_its_instant() -> None:
+    random = [str(uuid.uuid4()) for _ in range(100)]
+    ids = [time_ordered(text, 1_764_417_600_000 + at) for at, text in enumerate(random)]
+    assert ids == sorted(ids)
+    for at, (made, text) in enumerate(zip(ids, random, strict=True)):
+        parsed = uuid.UUID(made)
+        assert (parsed.version, parsed.variant) == (7, uuid.RFC_4122)
+        assert parsed.int >> 80 == 1_764_417_600_000 + at
+        assert made[15:] == text[15:]

@@ -206,7 +206,7 @@ def test_repeated_message_publishes_once(run: "WrittenRun", start: "StartAttempt
     again = answer(run, message(run, start, "one"))
     other = answer(run, message(run, start, "two"))
     assert first.outcome is WorkerMessageOutcome.ACCEPTED
-    assert again == dataclasses.replace(first, outcome=WorkerMessageOutcome.ADOPTED)
+    assert again == first._replace(outcome=WorkerMessageOutcome.ADOPTED)
     assert other.outcome is WorkerMessageOutcome.REJECTED
     assert len(history(run)) == 1
 
