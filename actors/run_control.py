@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from actors.client_requests import ClientRequest, RunCancel, RunStart
@@ -52,7 +51,7 @@ class RunControl:
             known = receipts.stored(reading, asked)
         if known is not None:
             return known
-        project_path = _existing_folder(payload.project_path)
+        project_path = self._services.world.files.existing_folder(payload.project_path)
         if project_path is None:
             return await self._refuse(
                 asked,
@@ -131,12 +130,6 @@ class RunControl:
             title=found.title,
             origin_session_id=None,
         )
-
-
-def _existing_folder(path: str) -> str | None:
-    """Return the canonical path of a folder; None when there is none."""
-    folder = Path(path).resolve()
-    return str(folder) if folder.is_dir() else None
 
 
 def _create(new: NewRun, tx: Transaction) -> Reply:

@@ -106,7 +106,7 @@ def main(
     except KeyboardInterrupt:
         return ExitCode.OK
     except BaseException as raised:  # noqa: BLE001 - a bug is raised again, whatever it is
-        end = _explained(sole_error(raised))
+        end = explained(sole_error(raised))
         sys.stderr.write(f"{PROGRAM}: {end.text}\n")
         if report is not None:
             report(end.code, end.text)
@@ -115,7 +115,7 @@ def main(
 
 
 @dataclass(frozen=True, slots=True)
-class _Explained:
+class Explained:
     """Why the server ended, for scripts, for people and for the shell."""
 
     code: str
@@ -123,22 +123,22 @@ class _Explained:
     exit_code: ExitCode
 
 
-def _explained(error: BaseException) -> _Explained:
-    """Say why the server ended. A bug is raised again."""
+def explained(error: BaseException) -> Explained:
+    """Say why the server ended; a bug is raised again."""
     match error:
         case ServerRefused():
-            return _Explained(error.code, str(error), error.exit_code)
+            return Explained(error.code, str(error), error.exit_code)
         case StateIncompatibleError():
-            return _Explained(error.code, str(error), ExitCode.INCOMPATIBLE_STATE)
+            return Explained(error.code, str(error), ExitCode.INCOMPATIBLE_STATE)
         case Fault() | RuntimeFault():
             code = error.code if isinstance(error, Fault) else ErrorCode.SERVER_UNAVAILABLE
             hint = f" {error.hint}" if error.hint else ""
-            return _Explained(code, f"{error}.{hint}", ExitCode.FAILED)
+            return Explained(code, f"{error}.{hint}", ExitCode.FAILED)
         case Refusal():
-            return _Explained(error.code, str(error), ExitCode.UNAVAILABLE)
+            return Explained(error.code, str(error), ExitCode.UNAVAILABLE)
         case OSError():
             text = f"the server cannot start: {error}"
-            return _Explained(ErrorCode.SERVER_UNAVAILABLE, text, ExitCode.FAILED)
+            return Explained(ErrorCode.SERVER_UNAVAILABLE, text, ExitCode.FAILED)
         case _:
             raise error
 

@@ -40,6 +40,10 @@ class MachineFiles(Protocol):
         """Make a directory private, or check one that exists; see `ensure_private_directory`."""
         ...
 
+    def existing_folder(self, path: str) -> str | None:
+        """Return the canonical path of anybody's folder; None when there is none."""
+        ...
+
     def read(self, path: Path) -> bytes:
         """Return what a file holds.
 
@@ -89,6 +93,11 @@ class SystemFiles:
     def prepare_directory(self, path: Path) -> None:
         """See `runtime.private_files.ensure_private_directory`."""
         ensure_private_directory(path)
+
+    def existing_folder(self, path: str) -> str | None:
+        """Resolve a path and look whether it is a folder."""
+        folder = Path(path).resolve()
+        return str(folder) if folder.is_dir() else None
 
     def read(self, path: Path) -> bytes:
         """Read a file."""

@@ -38,6 +38,7 @@ WORLD_MODULES: Final = {
     "runtime/child_environment.py",  # What children inherit of the environment.
     "runtime/program.py",  # Starting programs.
     "runtime/template_program.py",  # Whether there is a template, and its secret.
+    "runtime/simulation/chance.py",  # Chance from a seed.
     "runtime/world.py",  # Ids, secrets and jitter.
 }
 MACHINE_MODULES: Final = {"random", "secrets", "subprocess", "time", "uuid"}

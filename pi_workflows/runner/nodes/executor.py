@@ -56,7 +56,7 @@ class Executor:
             was cancelled is for the caller to know.
         """
         try:
-            context = self._context(call, cancellation)
+            context = self.context(call, cancellation)
             match call.purpose:
                 case Purpose.NODE:
                     return self._node(call, context, cancellation)
@@ -76,7 +76,12 @@ class Executor:
                 receipt=FUNCTION_RECEIPT if action else None,
             )
 
-    def _context(self, call: Call, cancellation: Cancellation) -> Ctx[Any]:
+    def context(self, call: Call, cancellation: Cancellation) -> Ctx[Any]:
+        """Return what the user code of a call is given.
+
+        Raises:
+            BaseException: the input does not fit its declared type any more.
+        """
         return Ctx(
             run_id=call.run_id,
             input=self._definition.input_codec.load(call.input),

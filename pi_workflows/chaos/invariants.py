@@ -1,0 +1,119 @@
+"""What must hold of a database at rest, after whatever happened to it."""
+
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from pi_workflows.chaos.journal import Journal
+from pi_workflows.protocol.states import StepOutcome
+from pi_workflows.runner.messages import Purpose
+from store import run_history, runs
+from store.event_log import EventRow, every_event
+from store.opening import open_reader
+from store.transaction import Reading
+from store.verification import verify
+
+if TYPE_CHECKING:
+    from pi_workflows.protocol.canonical import JsonObject
+
+_COMPLETED = "run_completed"
+
+
+class InvariantBroken(AssertionError):
+    """A promise of the product does not hold."""
+
+
+def check_at_rest(database: Path, journal: Journal, acknowledged: list[str], now: int) -> None:
+    """Check a database that nobody has open.
+
+    Args:
+        database: the real file; one that does not exist yet holds nothing to check.
+        journal: what user code was really run.
+        acknowledged: runs whose start was answered.
+        now: UTC epoch ms.
+
+    Raises:
+        InvariantBroken: says which promise is broken, and by what.
+    """
+    if not database.exists():
+        if acknowledged:
+            raise InvariantBroken(f"no database holds {acknowledged}")
+        return
+    reader = open_reader(database)
+    try:
+        with reader.snapshot() as connection:
+            reading = Reading(connection, now)
+            _check_verified(reading)
+            events = every_event(reading)
+            _check_revisions(events)
+            _check_completions(events)
+            _check_acknowledged(reading, acknowledged)
+            _check_repetitions(reading, journal)
+    finally:
+        reader.close()
+
+
+def _check_verified(reading: Reading) -> None:
+    found = verify(reading)
+    if found["ok"] is not True:
+        raise InvariantBroken(f"state verify finds {found['violations']}")
+
+
+def _check_revisions(events: list[EventRow]) -> None:
+    """Each resource has the events of its revisions 1, 2, 3, …, in this order."""
+    last: dict[str, int] = defaultdict(int)
+    for event in events:
+        if event.resource_revision != last[event.resource_id] + 1:
+            raise InvariantBroken(
+                f"{event.resource_id} goes from revision {last[event.resource_id]}"
+                f" to {event.resource_revision}"
+            )
+        last[event.resource_id] = event.resource_revision
+
+
+def _check_completions(events: list[EventRow]) -> None:
+    """No run completes twice."""
+    completed = [event.resource_id for event in events if event.event_type == _COMPLETED]
+    twice = {resource for resource in completed if completed.count(resource) > 1}
+    if twice:
+        raise InvariantBroken(f"completed more than once: {sorted(twice)}")
+
+
+def _check_acknowledged(reading: Reading, acknowledged: list[str]) -> None:
+    """A run whose start was answered is there."""
+    lost = [run_id for run_id in acknowledged if runs.find(reading, run_id) is None]
+    if lost:
+        raise InvariantBroken(f"acknowledged and lost: {lost}")
+
+
+def _check_repetitions(reading: Reading, journal: Journal) -> None:
+    """What was recorded as done is never run again.
+
+    Of the executions of one visit of a node, only the last may be that of an attempt recorded
+    with its output.
+    """
+    done = _attempts_with_output(reading, {e.run_id for e in journal.executions})
+    executed: dict[tuple[str, str, int], list[str]] = defaultdict(list)
+    for execution in journal.executions:
+        if execution.purpose is Purpose.NODE:
+            key = (execution.run_id, execution.node_id, execution.visit)
+            executed[key].append(execution.attempt_id)
+    for (run_id, node_id, visit), attempts in executed.items():
+        repeated = [attempt for attempt in attempts[:-1] if attempt in done]
+        if repeated:
+            raise InvariantBroken(
+                f"visit {visit} of node {node_id} of {run_id} was run again after {repeated[0]}"
+            )
+
+
+def _attempts_with_output(reading: Reading, runs: set[str]) -> set[str]:
+    found = set()
+    for run_id in sorted(runs):
+        position: int | None = 0
+        while position is not None:
+            page = run_history.page(reading, run_id, position)
+            for step in cast("list[JsonObject]", page.steps):
+                if step["outcome"] == StepOutcome.OK:
+                    found.add(cast("str", step["attemptId"]))
+            position = page.following
+    return found

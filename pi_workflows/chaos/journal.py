@@ -1,0 +1,45 @@
+"""What user code was really run, whatever the database says about it."""
+
+from dataclasses import dataclass, field
+
+from pi_workflows.runner.messages import Call, Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One start of one piece of user code.
+
+    Attributes:
+        runner: the name of the process.
+        attempt_id: which attempt it belongs to.
+        effect_id: the effect it may carry out; None for a node that has none.
+    """
+
+    runner: str
+    run_id: str
+    node_id: str
+    visit: int
+    purpose: Purpose
+    attempt_id: str
+    effect_id: str | None
+
+
+@dataclass(slots=True)
+class Journal:
+    """All executions of a simulation, in order."""
+
+    executions: list[Execution] = field(default_factory=list)
+
+    def begin(self, runner: str, call: Call) -> Execution:
+        """Note that user code starts."""
+        execution = Execution(
+            runner,
+            call.run_id,
+            call.node.node_id,
+            call.visit,
+            call.purpose,
+            call.attempt_id,
+            call.effect.effect_id if call.effect is not None else None,
+        )
+        self.executions.append(execution)
+        return execution

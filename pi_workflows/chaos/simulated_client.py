@@ -1,0 +1,104 @@
+"""A client of a simulated server: the protocol's sans-IO core over a stream in memory."""
+
+from typing import Final, final
+
+import trio
+
+from pi_workflows.client.errors import ConnectionLost
+from pi_workflows.client.messages import Request, Response
+from pi_workflows.client.sans_io import Connection, Reply, reply_of
+from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.paths import StatePaths
+from pi_workflows.protocol.states import CommandOutcome
+from runtime.simulation.chance import SeededIds
+from runtime.simulation.machine import Machine
+from runtime.simulation.network import SimulatedNetwork
+from runtime.simulation.processes import SimulatedProcess
+from runtime.simulation.streams import SimulatedStream
+
+RETRY_S: Final = 0.25
+"""Pause before a command is sent again after its connection was lost."""
+
+REPLY_S: Final = 120.0
+"""How long one sending waits for its reply before the connection is given up."""
+
+_RECEIVE_BYTES: Final = 65_536
+
+
+@final
+class SimulatedClient:
+    """Sends one command at a time, again and again with the same key, until it is answered.
+
+    Attributes:
+        acknowledged: every accepted command: its operation and its receipt, in order.
+    """
+
+    def __init__(self, machine: Machine, process: SimulatedProcess, paths: StatePaths) -> None:
+        """`process` owns the connections."""
+        self._network: Final = SimulatedNetwork(machine.wires, process)
+        self._paths: Final = paths
+        self._ids: Final = SeededIds(machine.chance.stream(f"ids of {process.identity}"))
+        self._client_id: Final = self._ids.token_bytes(16).hex()
+        self._stream: SimulatedStream | None = None
+        self._connection = Connection()
+        self.acknowledged: Final[list[tuple[str, JsonObject]]] = []
+
+    async def call(
+        self, operation: str, payload: JsonObject | None = None, *, run_id: str | None = None
+    ) -> Reply:
+        """Carry out one command however many servers it takes; bound it from outside.
+
+        Raises:
+            Refused: the server says no.
+        """
+        key = self._ids.token_bytes(16).hex()
+        while True:
+            request = Request(
+                request_id=self._ids.token_bytes(16).hex(),
+                client_id=self._client_id,
+                operation=operation,
+                idempotency_key=key,
+                payload=payload or {},
+                run_id=run_id,
+            )
+            response = await self._try(request)
+            if response is not None and response.outcome is not CommandOutcome.UNAVAILABLE:
+                reply = reply_of(response)
+                self.acknowledged.append((operation, reply.receipt))
+                return reply
+            await self.leave()
+            await trio.sleep(RETRY_S)
+
+    async def leave(self) -> None:
+        """Close the connection, if there is one."""
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            await stream.aclose()
+
+    async def _try(self, request: Request) -> Response | None:
+        """Send once; None when no reply came, so that nobody knows what has happened."""
+        with trio.move_on_after(REPLY_S):
+            try:
+                stream = await self._connected()
+                await stream.send_all(self._connection.send(request))
+                while True:
+                    for message in await self._receive(stream):
+                        if isinstance(message, Response):
+                            return message
+            except (OSError, trio.BrokenResourceError, ConnectionLost):
+                return None
+        return None
+
+    async def _connected(self) -> SimulatedStream:
+        if self._stream is None:
+            self._connection = Connection()
+            self._stream = await self._network.connect(self._paths.socket)
+            while self._connection.hello is None:
+                await self._receive(self._stream)
+        return self._stream
+
+    async def _receive(self, stream: SimulatedStream) -> list[object]:
+        data = await stream.receive_some(_RECEIVE_BYTES)
+        if not data:
+            raise ConnectionLost("the server closed the connection")
+        return list(self._connection.receive(data))

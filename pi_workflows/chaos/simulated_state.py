@@ -1,0 +1,68 @@
+"""The database of a simulation: real SQLite on a real file, cut loose when its server dies."""
+
+from typing import Final, final
+
+from actors.state_files import DiskStateFiles
+from pi_workflows.protocol.paths import StatePaths
+from runtime.simulation.processes import SimulatedProcess
+from store.database import Reader, Writer
+from store.host import HostRow
+
+
+@final
+class SimulatedStateFiles:
+    """The file as one simulated process opens it; see `actors.state_files.StateFiles`.
+
+    A process that dies leaves the log as SIGKILL would: an open transaction is gone, what was
+    committed stands in the log, nothing is moved into the database.
+    """
+
+    def __init__(self, paths: StatePaths, process: SimulatedProcess) -> None:
+        """`paths` are real ones, of this simulation alone."""
+        self._disk: Final = DiskStateFiles(paths)
+        self._process: Final = process
+
+    def prepare(self) -> None:
+        """Make the directory."""
+        self._process.check()
+        self._disk.prepare()
+
+    def create(self, now: int) -> bool:
+        """Create the file."""
+        self._process.check()
+        return self._disk.create(now)
+
+    def open_writer(self) -> Writer:
+        """Open it for writing."""
+        self._process.check()
+        writer = self._disk.open_writer()
+        self._process.hold(lambda: _cut_writer(writer))
+        return writer
+
+    def open_reader(self) -> Reader:
+        """Open it for reading."""
+        self._process.check()
+        reader = self._disk.open_reader()
+        self._process.hold(reader.connection.close)
+        return reader
+
+    def host_row(self) -> HostRow | None:
+        """Return who claims the file now."""
+        self._process.check()
+        return self._disk.host_row()
+
+    def wal_bytes(self) -> int:
+        """Return the size of the log."""
+        self._process.check()
+        return self._disk.wal_bytes()
+
+    def database_bytes(self) -> int:
+        """Return the size of the file."""
+        self._process.check()
+        return self._disk.database_bytes()
+
+
+def _cut_writer(writer: Writer) -> None:
+    if not writer.closed:
+        writer.keep_log()
+        writer.close()

@@ -1,0 +1,25 @@
+"""The accepted events of a database, as the last part of a simulation's trace."""
+
+from dataclasses import astuple
+from pathlib import Path
+
+from runtime.simulation.trace import Trace
+from store.event_log import every_event
+from store.opening import open_reader
+from store.transaction import Reading
+
+
+def note_events(database: Path, trace: Trace) -> None:
+    """Append every event, in its order, with all its fields: even its id comes from the seed.
+
+    Does nothing when there is no database yet.
+    """
+    if not database.exists():
+        return
+    reader = open_reader(database)
+    try:
+        with reader.snapshot() as connection:
+            for event in every_event(Reading(connection, 0)):
+                trace.note("database", event.event_type, repr(astuple(event)))
+    finally:
+        reader.close()

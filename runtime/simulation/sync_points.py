@@ -1,0 +1,46 @@
+"""Named places at which a simulated process can be made to die."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, final
+
+from runtime.simulation.processes import SimulatedProcess
+from runtime.sync_points import SyncPoint
+
+
+@final
+class SimulatedSyncPoints:
+    """Counts every place that is reached, and kills at a chosen one; see `SyncPoints`.
+
+    Attributes:
+        reached_count: how often each place was reached.
+    """
+
+    def __init__(self, process: SimulatedProcess, die: Callable[[SimulatedProcess], None]) -> None:
+        """`die` ends the process."""
+        self._process: Final = process
+        self._die: Final = die
+        self._armed: dict[SyncPoint, int] = {}
+        self.reached_count: Final[Counter[SyncPoint]] = Counter()
+
+    def arm(self, point: SyncPoint, times: int = 1) -> None:
+        """Let the process die when it reaches `point` for the `times`-th time from now on."""
+        assert times >= 1
+        self._armed[point] = self.reached_count[point] + times
+
+    def is_armed(self, point: SyncPoint) -> bool:
+        """Tell whether the process will die there."""
+        return point in self._armed
+
+    def reached(self, point: SyncPoint) -> None:
+        """Go on, or die.
+
+        Raises:
+            ProcessDied: this was the armed time, or the process is dead already.
+        """
+        self._process.check()
+        self.reached_count[point] += 1
+        if self._armed.get(point) == self.reached_count[point]:
+            del self._armed[point]
+            self._die(self._process)
+            self._process.check()

@@ -1,0 +1,40 @@
+"""The whole event log in its order, for comparing two databases and for checking one."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from store.transaction import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One accepted change.
+
+    Attributes:
+        payload_hash: hexadecimal; None for an event without payload.
+    """
+
+    event_seq: int
+    event_id: str
+    resource_id: str
+    resource_revision: int
+    event_type: str
+    actor_type: str
+    actor_id: str | None
+    lease_generation: int | None
+    payload_hash: str | None
+    recorded_at: int
+
+
+SELECT_EVENTS: Final = """
+    SELECT event_seq, event_id, resource_id, resource_revision, event_type, actor_type, actor_id,
+           lease_generation, lower(hex(payload_hash)) AS payload_hash, recorded_at
+      FROM events ORDER BY event_seq
+"""
+
+ROW_STATEMENTS: Final = {"SELECT_EVENTS": EventRow}
+
+
+def every_event(reading: Reading) -> list[EventRow]:
+    """Return all events, oldest first; unbounded, so not for a live server's loop."""
+    return reading.many(EventRow, SELECT_EVENTS, {})
