@@ -11,12 +11,13 @@ What it guarantees:
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, assert_never
+from typing import Final
 
 import trio
 
 from actors.claims import HeldRun
-from actors.runner_conversation import Conversation, RunnerEnd
+from actors.runner_conversation import Conversation
+from actors.runner_ends import Leave, RunnerEnd, leave, outcome_of
 from actors.runner_launch import LaunchedRunner, PlannedRunner, launch_runner, plan_runner
 from actors.services import Services
 from pi_workflows.protocol.ids import RunId, WorkerEpoch
@@ -38,7 +39,7 @@ from store.errors import (
     StateBusyError,
 )
 from store.run_claiming import ClaimedRun, claim_run
-from store.run_parking import Departure, hand_back, park_run
+from store.run_parking import hand_back, park_run
 from store.transaction import Transaction
 from store.workers import WorkerEnd
 
@@ -181,15 +182,18 @@ class RunOwner:
             raise
         finally:
             progressed = conversation is not None and conversation.progressed
+            said_goodbye = conversation is not None and conversation.said_goodbye
             words = conversation.last_words if conversation is not None else None
             with trio.CancelScope(shield=True):
                 try:
                     if runner is None:
-                        await self._close_row(WorkerEnd(_STATUS_OF_END[end]))
+                        never = ExitStatus(None, None)
+                        outcome = outcome_of(end, never, said_goodbye=said_goodbye)
+                        await self._close_row(WorkerEnd(outcome))
                     else:
-                        await self._end_child(owned, runner, end)
+                        await self._end_child(owned, runner, end, said_goodbye=said_goodbye)
                 finally:
-                    await self._park(owned, _departure(end, progressed=progressed), words)
+                    await self._park(owned, leave(end, progressed=progressed, words=words))
 
     async def _listen(self, runner: LaunchedRunner, conversation: Conversation) -> RunnerEnd:
         """Converse until the child is done or dead.
@@ -218,14 +222,16 @@ class RunOwner:
             with trio.move_on_after(_EXIT_WAIT_S):
                 await runner.child.wait()
 
-    async def _end_child(self, owned: Ownership, runner: LaunchedRunner, end: RunnerEnd) -> None:
+    async def _end_child(
+        self, owned: Ownership, runner: LaunchedRunner, end: RunnerEnd, *, said_goodbye: bool
+    ) -> None:
         """End the child's processes and close its row: an open one would block the next child."""
         status = await self._stop_child(runner)
         try:
             self._services.processes.remove(runner.child.identity)
         except OSError as error:
             self._log.error("registry_not_written", error=str(error))
-        how = _worker_end(end, status, runner)
+        how = _worker_end(outcome_of(end, status, said_goodbye=said_goodbye), status, runner)
         try:
             await self._close_row(how)
         except Rejected as refused:
@@ -253,16 +259,17 @@ class RunOwner:
                 return await runner.child.wait()
             return ExitStatus(None, None)
 
-    async def _park(
-        self, owned: Ownership, departure: Departure | None, words: str | None
-    ) -> None:
+    async def _park(self, owned: Ownership, how: Leave) -> None:
         """Leave the run to whoever claims it next, also when our own claim has lapsed by now."""
+        departure = how.departure
         if departure is None or owned.tenure.is_released:
             return
         claim = owned.claimed.claim
         try:
             await self._settle(
-                lambda tx: park_run(tx, owned.permit, owned.run_id, departure, words)
+                lambda tx: park_run(
+                    tx, owned.permit, owned.run_id, departure, how.words, death=how.death
+                )
             )
         except Rejected as refused:
             self._log.info("park_refused", generation=claim.generation, code=str(refused.code))
@@ -287,43 +294,10 @@ class RunOwner:
         await self._services.store.do(command)
 
 
-def _departure(end: RunnerEnd, *, progressed: bool) -> Departure | None:
-    """Say how the run is given up; None when a commit has settled that already."""
-    match end:
-        case RunnerEnd.FINISHED | RunnerEnd.PARKED:
-            return None
-        case RunnerEnd.INTERRUPTED | RunnerEnd.CLAIM_LOST:
-            return Departure.HANDED_OFF
-        case RunnerEnd.ABANDONED_CODE:
-            return Departure.ABANDONED_CODE
-        case RunnerEnd.SOURCE_CHANGED:
-            return Departure.SOURCE_CHANGED
-        case RunnerEnd.CRASHED | RunnerEnd.NOT_READY | RunnerEnd.REFUSED:
-            if progressed:
-                return Departure.DIED_AFTER_PROGRESS
-            return Departure.DIED_WITHOUT_PROGRESS
-        case _:
-            assert_never(end)
-
-
-_STATUS_OF_END: Final = {
-    RunnerEnd.FINISHED: WorkerStatus.EXITED,
-    RunnerEnd.PARKED: WorkerStatus.EXITED,
-    RunnerEnd.ABANDONED_CODE: WorkerStatus.EXITED,
-    RunnerEnd.SOURCE_CHANGED: WorkerStatus.EXITED,
-    RunnerEnd.INTERRUPTED: WorkerStatus.CANCELLED,
-    RunnerEnd.NOT_READY: WorkerStatus.TIMED_OUT,
-    RunnerEnd.CRASHED: WorkerStatus.CRASHED,
-    RunnerEnd.REFUSED: WorkerStatus.CRASHED,
-    RunnerEnd.CLAIM_LOST: WorkerStatus.CLAIM_LOST,
-}
-
-
-def _worker_end(end: RunnerEnd, status: ExitStatus, runner: LaunchedRunner) -> WorkerEnd:
-    recorded = _STATUS_OF_END[end]
-    ended_badly = recorded not in {WorkerStatus.EXITED, WorkerStatus.CANCELLED}
+def _worker_end(outcome: WorkerStatus, status: ExitStatus, runner: LaunchedRunner) -> WorkerEnd:
+    ended_badly = outcome not in {WorkerStatus.EXITED, WorkerStatus.CANCELLED}
     return WorkerEnd(
-        recorded,
+        outcome,
         status.code,
         str(status.signal) if status.signal is not None else None,
         (runner.child.output_tail() or None) if ended_badly else None,

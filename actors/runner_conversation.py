@@ -1,7 +1,6 @@
 """Answer one runner child until it is done: hello, proposals, reads, farewell."""
 
 import contextlib
-import enum
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -9,6 +8,7 @@ import trio
 
 from actors.runner_channel import RunnerChannel, RunnerMessage, RunnerProtocolError, StaleRunner
 from actors.runner_contents import RunnerContents
+from actors.runner_ends import RunnerEnd
 from actors.runner_proposals import ProposalMalformed, parse_advance
 from actors.runner_updates import Refused, RunnerUpdates
 from actors.services import Services
@@ -38,26 +38,13 @@ _REASON_CHARS: Final = 64
 _WORDS_CHARS: Final = 2_048
 
 
-class RunnerEnd(enum.Enum):
-    """Why a conversation ended."""
-
-    FINISHED = enum.auto()
-    PARKED = enum.auto()
-    ABANDONED_CODE = enum.auto()
-    SOURCE_CHANGED = enum.auto()
-    NOT_READY = enum.auto()
-    CRASHED = enum.auto()
-    REFUSED = enum.auto()
-    CLAIM_LOST = enum.auto()
-    INTERRUPTED = enum.auto()
-
-
 _FAREWELLS: Final = {
     "finished": RunnerEnd.FINISHED,
     "parked": RunnerEnd.PARKED,
     "abandonedCode": RunnerEnd.ABANDONED_CODE,
     "stopped": RunnerEnd.INTERRUPTED,
     "failed": RunnerEnd.REFUSED,
+    "rejected": RunnerEnd.PROTOCOL,
 }
 
 _Answer = Callable[[RunnerMessage], Awaitable[RunnerEnd | None]]
@@ -67,6 +54,7 @@ class Conversation:
     """The server's side of one child's life.
 
     Attributes:
+        said_goodbye: the child has announced its end.
         progressed: an attempt finished or an effect was settled since the hello (README 31).
         last_words: what the child said of its end; None when it said nothing.
     """
@@ -85,6 +73,7 @@ class Conversation:
         self._ended = False
         self._parked = False
         self.progressed = False
+        self.said_goodbye = False
         self.last_words: str | None = None
 
     async def serve(self, channel: RunnerChannel) -> RunnerEnd:
@@ -98,7 +87,7 @@ class Conversation:
             return RunnerEnd.CLAIM_LOST
         except (RunnerProtocolError, FrameTooLarge) as error:
             self._log.warning("runner_protocol_error", error=str(error))
-            return RunnerEnd.CRASHED
+            return RunnerEnd.PROTOCOL
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return self.broken_off()
         finally:
@@ -317,20 +306,22 @@ class Conversation:
     async def _exiting(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd:
         reason = str(message.payload.get("reason"))[:_REASON_CHARS]
         await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
-        end = _FAREWELLS.get(reason, RunnerEnd.CRASHED)
-        if end is RunnerEnd.REFUSED:
+        self.said_goodbye = True
+        end = _FAREWELLS.get(reason, RunnerEnd.PROTOCOL)
+        if end in {RunnerEnd.REFUSED, RunnerEnd.PROTOCOL}:
             self._note_words(message)
             self._log.warning("runner_gave_up", detail=self.last_words)
         claims_too_much = (end is RunnerEnd.FINISHED and not self._ended) or (
             end is RunnerEnd.PARKED and not self._parked
         )
-        return RunnerEnd.CRASHED if claims_too_much else end
+        return RunnerEnd.PROTOCOL if claims_too_much else end
 
     async def _hear_farewell(self, channel: RunnerChannel) -> None:
         """Answer the goodbye of a child that is about to end, or hear that it has."""
         with trio.move_on_after(FAREWELL_S):
             farewell = await channel.receive()
             if farewell is not None:
+                self.said_goodbye = farewell.operation == "runner.exiting"
                 await channel.reply(farewell, WorkerMessageOutcome.ACCEPTED)
 
     def _note_words(self, message: RunnerMessage) -> None:

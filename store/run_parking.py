@@ -53,6 +53,8 @@ def park_run(
     run_id: str,
     departure: Departure,
     words: str | None = None,
+    *,
+    death: ParkReason = ParkReason.CRASHED,
 ) -> RunRow:
     """Leave the run at its last durable boundary and free it.
 
@@ -62,6 +64,7 @@ def park_run(
 
     Args:
         words: what the runner said of its end, bounded; None when it said nothing.
+        death: the class of a death.
 
     Raises:
         ClaimLostError: the caller no longer owns the run; its successor parks it.
@@ -70,7 +73,7 @@ def park_run(
     if run.terminal:
         return run
     with revise(tx, permit, run_resource_id(run_id), Operation.PARK_RUN) as recorder:
-        _park(tx, recorder, run, departure, words)
+        _park(tx, recorder, run, departure, words=words, death=death)
         if recorder.generation is not None:
             leases.drop(tx, recorder.resource_id, recorder.generation)
     return runs.require(tx, run_id)
@@ -152,7 +155,9 @@ def _park(
     recorder: Recorder,
     run: RunRow,
     departure: Departure,
+    *,
     words: str | None = None,
+    death: ParkReason = ParkReason.CRASHED,
 ) -> None:
     attempt = attempts.unfinished(tx, run.run_id)
     if attempt is not None and attempt.status in {AttemptStatus.RUNNING, AttemptStatus.PENDING}:
@@ -161,7 +166,7 @@ def _park(
     if _recover_effects(tx, recorder) and run.status is RunStatus.RUNNING:
         park_ambiguous(tx, recorder, run, attempt)
         return
-    _park_queue(tx, recorder, run, departure, words)
+    _park_queue(tx, recorder, run, departure, words=words, death=death)
 
 
 def _recover_effects(tx: Transaction, recorder: Recorder) -> bool:
@@ -183,7 +188,13 @@ def _end_after_crash(tx: Transaction, effect: EffectRow) -> Settlement:
 
 
 def _park_queue(
-    tx: Transaction, recorder: Recorder, run: RunRow, departure: Departure, words: str | None
+    tx: Transaction,
+    recorder: Recorder,
+    run: RunRow,
+    departure: Departure,
+    *,
+    words: str | None,
+    death: ParkReason,
 ) -> None:
     queued = run_queue.require(tx, run.run_id)
     came_further = departure is Departure.ABANDONED_CODE or has_progressed(tx, run.run_id)
@@ -191,13 +202,13 @@ def _park_queue(
     reason = ParkReason.HANDOFF
     available_at = tx.now
     if departure is Departure.DIED_AFTER_PROGRESS:
-        errors, reason = 0, ParkReason.CRASHED
+        errors, reason = 0, death
         available_at = tx.now + run_queue.retry_delay_ms(0)
     elif departure is Departure.DIED_WITHOUT_PROGRESS:
         available_at = tx.now + run_queue.retry_delay_ms(errors)
         errors += 1
         enough = errors >= run_queue.NO_PROGRESS_MAX
-        reason = ParkReason.NO_PROGRESS if enough else ParkReason.CRASHED
+        reason = ParkReason.NO_PROGRESS if enough else death
     elif departure is Departure.SOURCE_CHANGED:
         reason = ParkReason.SOURCE_CHANGED
     recorder.record(run_event(_EVENT_OF.get(reason, "run.queue_parked"), {"reason": reason.value}))

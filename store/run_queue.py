@@ -42,6 +42,9 @@ class WordsRow:
     error_hash: bytes | None
 
 
+DEATHS: Final = frozenset({ParkReason.CRASHED, ParkReason.TIMED_OUT, ParkReason.PROTOCOL_REJECTED})
+"""Classes of a runner's death: the run waits for an instant, then it is claimed again."""
+
 SELECT_QUEUE: Final = """
     SELECT run_id, status, available_at, consecutive_errors, error_code
       FROM run_queue WHERE run_id = :run_id
@@ -58,7 +61,8 @@ SELECT_WORDS: Final = """
 # for without statistics the planner would sort every queued run.
 SELECT_CLAIMABLE: Final = """
     SELECT q.run_id,
-           max(CASE q.error_code WHEN 'runnerCrashed' THEN q.available_at ELSE 0 END,
+           max(CASE WHEN q.error_code IN ('runnerCrashed', 'runnerTimedOut', 'protocolRejected')
+                    THEN q.available_at ELSE 0 END,
                coalesce(l.expires_at, 0)) AS due_at
       FROM run_queue AS q INDEXED BY run_queue_admissible
       JOIN runs AS r ON r.run_id = q.run_id
@@ -140,7 +144,7 @@ def last_words(reading: Reading, run_id: str) -> str | None:
 
 def is_due(row: QueueRow, now: int) -> bool:
     """Say whether the row waits for no instant after `now`; only a death makes it wait."""
-    return row.error_code != ParkReason.CRASHED or row.available_at <= now
+    return row.error_code not in DEATHS or row.available_at <= now
 
 
 def claimable(reading: Reading, limit: int) -> list[ClaimableRow]:

@@ -218,4 +218,6 @@ class ParkReason(enum.StrEnum):
     NO_PROGRESS = "runnerNoProgress"
     EFFECT_AMBIGUOUS = "effectAmbiguous"
     CRASHED = "runnerCrashed"
+    TIMED_OUT = "runnerTimedOut"
+    PROTOCOL_REJECTED = "protocolRejected"
     HANDOFF = "handoff"

@@ -317,7 +317,7 @@ class Channel:
         revision = turn.abandon.expected_revision if turn.revision is None else turn.revision
         reply = self._exchange(replace(turn.abandon, expected_revision=revision))
         if reply.outcome is WorkerMessageOutcome.REJECTED:
-            self._exchange(exiting(ExitReason.FAILED, reply.error))
+            self._exchange(exiting(ExitReason.REJECTED, reply.error))
         else:
             self._exchange(exiting(ExitReason.ABANDONED_CODE, None))
         self.end(EXIT_DONE)

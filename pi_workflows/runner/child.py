@@ -115,7 +115,7 @@ def _run(launch: Launch, channel: Channel, groups: ShellGroups, options: ChildOp
 def _park(channel: Channel, detail: str) -> Ending:
     reply = channel.request(Send("run.park", {"reason": SOURCE_CHANGED, "detail": detail}, None))
     if reply.outcome is WorkerMessageOutcome.REJECTED:
-        return Ending(ExitReason.FAILED, reply.error)
+        return Ending(ExitReason.REJECTED, reply.error)
     return Ending(ExitReason.PARKED, detail)
 
 

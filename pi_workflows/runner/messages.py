@@ -112,6 +112,7 @@ class ExitReason(enum.StrEnum):
     ABANDONED_CODE = "abandonedCode"
     STOPPED = "stopped"
     FAILED = "failed"
+    REJECTED = "rejected"
     CLAIM_LOST = "claimLost"
 
 

@@ -80,7 +80,7 @@ class Outgoing:
                 arriving.take(reply.result)
             return arriving.value()
         except ContentInvalid as error:
-            raise LoopEnded(Ending(ExitReason.FAILED, str(error))) from error
+            raise LoopEnded(Ending(ExitReason.REJECTED, str(error))) from error
 
     def ask(self, operation: str, payload: JsonObject) -> Steps[Reply]:
         """Send any other message and return its reply.
@@ -106,6 +106,6 @@ class Outgoing:
             raise LoopEnded(Ending(ExitReason.CLAIM_LOST))
         if reply.outcome is WorkerMessageOutcome.REJECTED:
             text = reply.error or f"the server refused {message.operation}"
-            raise LoopEnded(Ending(ExitReason.FAILED, text))
+            raise LoopEnded(Ending(ExitReason.REJECTED, text))
         self.moved_to(reply.revision)
         return reply

@@ -123,7 +123,7 @@ def test_a_rejected_message_ends_the_loop_with_the_servers_text(
 
     server.refuse = refuse
     ending = player(looping(), server).play()
-    assert ending == Ending(ExitReason.FAILED, "revision 7 is current")
+    assert ending == Ending(ExitReason.REJECTED, "revision 7 is current")
     assert len(server.steps) == 1
 
 

@@ -147,7 +147,7 @@ def test_a_damaged_part_ends_the_loop_with_its_reason_and_runs_nothing(
     damaged = player(acting(), server)
     ending = damaged.play()
     assert isinstance(ending, Ending)
-    assert ending.reason is ExitReason.FAILED
+    assert ending.reason is ExitReason.REJECTED
     assert named in str(ending.detail)
     assert damaged.calls == []
 
@@ -162,7 +162,7 @@ def test_a_refused_part_ends_the_loop_with_the_server_s_reason(
 
     server.refuse = refuse
     ending = player(acting(), server, {"made": [ok(LARGE)]}).play()
-    assert ending == Ending(ExitReason.FAILED, "the server cannot keep the content")
+    assert ending == Ending(ExitReason.REJECTED, "the server cannot keep the content")
     assert server.steps == []
 
 

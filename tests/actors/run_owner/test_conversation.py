@@ -127,7 +127,7 @@ async def test_child_that_finds_a_changed_source_parks_the_run_and_ran_no_code(
         await child.launch()
         payload: JsonObject = {"reason": "workflowSourceChanged", "detail": "the file differs"}
         assert (await child.ask("run.park", payload))["outcome"] == "accepted"
-        return ExitStatus(0, None)
+        return await child.leave("parked")
 
     bench.children(refuse)
     with trio.fail_after(60):
@@ -249,7 +249,7 @@ async def test_effect_of_unknown_outcome_parks_the_run_for_a_person(
     run, queued = bench.run_row(run_id), bench.queue_row(run_id)
     assert (run.status, run.finished_at) == (RunStatus.WAITING, None)
     assert (queued.status, queued.error_code) == (QueueStatus.PARKED, "effectAmbiguous")
-    assert bench.rows(WORKERS) == [("exited", None, "15", 1)]
+    assert bench.rows(WORKERS) == [("cancelled", None, "15", 1)]
 
 
 async def test_child_given_up_for_abandoned_code_is_replaced_at_once(

@@ -60,7 +60,7 @@ async def test_child_that_says_no_hello_in_15_s_is_timed_out_and_its_run_parked(
     assert bench.rows(WORKERS) == [("timedOut", None, "15", 1)]
     assert bench.run_row(run_id).status is RunStatus.RUNNING
     queued = bench.queue_row(run_id)
-    assert (queued.status, queued.error_code) == (QueueStatus.PARKED, "runnerCrashed")
+    assert (queued.status, queued.error_code) == (QueueStatus.PARKED, "runnerTimedOut")
 
 
 async def test_crash_after_progress_is_taken_up_again_at_the_next_node(

@@ -236,7 +236,7 @@ workflow = wf.build(start=node)
     assert advance is not None
     running.send({"messageId": advance["messageId"], "outcome": "rejected", "error": "stale"})
     running.serve()
-    assert running.exiting == {"reason": "failed", "detail": "stale"}
+    assert running.exiting == {"reason": "rejected", "detail": "stale"}
     assert running.end()[0] == 0
     assert server.steps == []
 
