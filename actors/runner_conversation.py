@@ -9,6 +9,7 @@ import trio
 from actors.runner_channel import RunnerChannel, RunnerMessage, RunnerProtocolError, StaleRunner
 from actors.runner_contents import RunnerContents
 from actors.runner_ends import RunnerEnd
+from actors.runner_presentation import FAREWELL_S, RunnerPresentation
 from actors.runner_proposals import ProposalMalformed, parse_advance
 from actors.runner_updates import Refused, RunnerUpdates
 from actors.services import Services
@@ -30,9 +31,6 @@ from store.transaction import LongWork, Transaction
 
 READY_S: Final = 15.0
 """How long a child may take from its launch to its hello."""
-
-FAREWELL_S: Final = 5.0
-"""How long a child whose run has ended may take to say goodbye: it holds a place meanwhile."""
 
 _REASON_CHARS: Final = 64
 _WORDS_CHARS: Final = 2_048
@@ -70,6 +68,7 @@ class Conversation:
         self._definition: DefinitionSnapshot = self._load_definition()
         self._updates: Final = RunnerUpdates(services, claimed.run.run_id, permit)
         self._contents: Final = RunnerContents(services)
+        self._presentation: Final = RunnerPresentation(services, claimed.run.run_id, permit)
         self._ended = False
         self._parked = False
         self.progressed = False
@@ -106,7 +105,7 @@ class Conversation:
         """Wait for a message; None when none comes any more."""
         if not self._ended:
             return await channel.receive()
-        with trio.move_on_after(FAREWELL_S):
+        with trio.move_on_after(self._presentation.farewell_s):
             return await channel.receive()
         return None
 
@@ -178,17 +177,26 @@ class Conversation:
                 return await self._state(channel, message)
             case "runner.exiting":
                 return await self._exiting(channel, message)
+            case _:
+                await self._answer_aside(channel, message)
+                return None
+
+    async def _answer_aside(self, channel: RunnerChannel, message: RunnerMessage) -> None:
+        """Answer what cannot end the conversation."""
+        match message.operation:
             case "content.write":
                 await self._transfer(channel, message, self._contents.write)
             case "content.read":
                 await self._transfer(channel, message, self._contents.read)
+            case "run.present":
+                await self._presentation.store(channel, message)
             case "runner.progress":
+                self._presentation.note(message)
                 await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
             case _:
                 await channel.reply(
                     message, WorkerMessageOutcome.REJECTED, error="unknown operation"
                 )
-        return None
 
     async def _advance(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
         try:

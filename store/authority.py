@@ -79,6 +79,7 @@ class Operation(enum.StrEnum):
     ADVANCE_RUN = "advance_run"
     PARK_RUN = "park_run"
     RESUME_RUN = "resume_run"
+    PRESENT_RUN = "present_run"
     CANCEL_RUN = "cancel_run"
     RESOLVE_EFFECT = "resolve_effect"
     RECOVER = "recover"
@@ -115,6 +116,8 @@ RULES: Final = MappingProxyType(
         Operation.CLAIM_RUN: Rule(_HOST, ClaimRule.NOT_NEEDED),
         Operation.ADVANCE_RUN: Rule(_HOST, ClaimRule.REQUIRED),
         Operation.PARK_RUN: Rule(_HOST, ClaimRule.REQUIRED),
+        # After the end nobody has a claim: the row of the child that ended the run stands for it.
+        Operation.PRESENT_RUN: Rule(_HOST, ClaimRule.NOT_NEEDED),
         Operation.RESUME_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         Operation.CANCEL_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         Operation.RESOLVE_EFFECT: Rule(_CONTROL, ClaimRule.WHEN_OWNED),

@@ -41,16 +41,20 @@ class BodiesRow:
     error_media: str | None
     error: bytes | None
     parent_run_id: str | None
+    prompt_media: str | None
+    prompt: bytes | None
 
 
 SELECT_BODIES: Final = """
     SELECT i.media_type AS input_media, i.content AS input,
            o.media_type AS output_media, o.content AS output,
-           e.media_type AS error_media, e.content AS error, r.parent_run_id
+           e.media_type AS error_media, e.content AS error, r.parent_run_id,
+           p.media_type AS prompt_media, p.content AS prompt
       FROM runs AS r
       JOIN blobs AS i ON i.blob_hash = r.input_hash
       LEFT JOIN blobs AS o ON o.blob_hash = r.final_output_hash
       LEFT JOIN blobs AS e ON e.blob_hash = r.error_hash
+      LEFT JOIN blobs AS p ON p.blob_hash = r.presentation_prompt_hash
      WHERE r.run_id = :run_id
 """
 
@@ -151,4 +155,7 @@ def _bodies(reading: Reading, run: SummaryRow) -> JsonObject:
         bodies["error"] = error
     if row.parent_run_id is not None:
         bodies["parentRunId"] = row.parent_run_id
+    prompt = stored_text(row.prompt_media, row.prompt)
+    if prompt is not None:
+        bodies["presentationPrompt"] = prompt
     return bodies

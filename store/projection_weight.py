@@ -30,11 +30,13 @@ SELECT_STEP_COUNT: Final = """
 """
 
 SELECT_OWN_BYTES: Final = """
-    SELECT i.byte_length + coalesce(o.byte_length, 0) + coalesce(e.byte_length, 0) AS bytes
+    SELECT i.byte_length + coalesce(o.byte_length, 0) + coalesce(e.byte_length, 0)
+           + coalesce(p.byte_length, 0) AS bytes
       FROM runs AS r
       JOIN blobs AS i ON i.blob_hash = r.input_hash
       LEFT JOIN blobs AS o ON o.blob_hash = r.final_output_hash
       LEFT JOIN blobs AS e ON e.blob_hash = r.error_hash
+      LEFT JOIN blobs AS p ON p.blob_hash = r.presentation_prompt_hash
      WHERE r.run_id = :run_id
 """
 

@@ -25,6 +25,7 @@ from pi_workflows.runner.attempt import Attempt, Surroundings
 from pi_workflows.runner.history import History, parse_step
 from pi_workflows.runner.messages import Ending, EngineLoop, ExitReason, Origin
 from pi_workflows.runner.outgoing import LoopEnded, Outgoing, Steps
+from pi_workflows.runner.presentation import present
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -58,6 +59,9 @@ class Engine:
             output = last.output if last is not None else None
             self._outgoing.add(transitions.finish_run(where, output))
             yield from self._outgoing.commit()
+            yield from present(
+                self._definition, self._run_id, self._input, self._history, where.status
+            )
         except LoopEnded as ended:
             return ended.ending
         return Ending(ExitReason.FINISHED)

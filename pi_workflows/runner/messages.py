@@ -51,6 +51,7 @@ class Purpose(enum.Enum):
     TIMEOUT = enum.auto()
     REQUEST = enum.auto()
     OBSERVE = enum.auto()
+    PRESENT = enum.auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ class CallResult:
         outcome: `ok`, `failed` or `timed_out`.
         output: JSON after `ok`; for `Purpose.TIMEOUT` the budget in milliseconds, null for none;
             for `Purpose.REQUEST` the effect's request; for `Purpose.OBSERVE` what was seen, as
-            `observed` makes it.
+            `observed` makes it; for `Purpose.PRESENT` the text, null for none.
         error: text of at most `ERROR_CHARS_MAX` characters; None after `ok`.
         receipt: what an action or shell node did, even when it failed; None for others.
         revision: of the run, if the code has moved it by what it sent itself; else None.

@@ -17,6 +17,7 @@ from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
 from pi_workflows.runner.nodes.command import TERM_GRACE_MS
 from pi_workflows.runner.nodes.compute import run_compute
 from pi_workflows.runner.nodes.shell import run_shell
+from pi_workflows.runner.presentation import call_prompt
 from pi_workflows.runner.publishing import Publisher, Speak
 from pi_workflows.runner.shell_groups import ShellGroups
 from pi_workflows.runner.sighting import observed
@@ -56,16 +57,7 @@ class Executor:
             was cancelled is for the caller to know.
         """
         try:
-            context = self.context(call, cancellation)
-            match call.purpose:
-                case Purpose.NODE:
-                    return self._node(call, context, cancellation)
-                case Purpose.TIMEOUT:
-                    return self._timeout(call, context, cancellation)
-                case Purpose.REQUEST:
-                    return self._request(call, context, cancellation)
-                case Purpose.OBSERVE:
-                    return self._observe(call, context, cancellation)
+            return self._dispatch(call, self.context(call, cancellation), cancellation)
         except CodeCancelled:
             return CallResult(outcome=StepOutcome.TIMED_OUT)
         except BaseException as error:  # noqa: BLE001 - the one place where author code runs
@@ -75,6 +67,16 @@ class Executor:
                 error=self._describe(error),
                 receipt=FUNCTION_RECEIPT if action else None,
             )
+
+    def _dispatch(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
+        callbacks = {
+            Purpose.NODE: self._node,
+            Purpose.TIMEOUT: self._timeout,
+            Purpose.REQUEST: self._request,
+            Purpose.OBSERVE: self._observe,
+            Purpose.PRESENT: self._present,
+        }
+        return callbacks[call.purpose](call, context, cancellation)
 
     def context(self, call: Call, cancellation: Cancellation) -> Ctx[Any]:
         """Return what the user code of a call is given.
@@ -123,6 +125,10 @@ class Executor:
         assert look is not None
         seen = invoke(look.fn, context, is_async=look.is_async, cancellation=cancellation)
         return observed(call.node, seen)
+
+    def _present(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
+        text = call_prompt(self._definition, call, context, cancellation)
+        return CallResult(outcome=StepOutcome.OK, output=text)
 
     def _node(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
         match call.node.node_type:
