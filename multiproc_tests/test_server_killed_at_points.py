@@ -10,7 +10,7 @@ from multiproc_tests.harness.home import Home
 from multiproc_tests.harness.workflows import NOTING, OUTPUT, SHELLING, SHORT, STEPS, three
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.client.channel import Channel, open_channel
-from pi_workflows.client.errors import Refused
+from pi_workflows.client.errors import ConnectionLost, Refused
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.states import CommandOutcome
 from runtime.sync_points import SyncPoint
@@ -145,6 +145,45 @@ def test_servers_killed_at_the_first_second_third_commit_and_so_on_finish_the_ru
         assert not ran_later & {step.split()[0] for step in steps}
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        SyncPoint.COMMAND_BEFORE_COMMIT,
+        SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY,
+        SyncPoint.COMMAND_AFTER_REPLY,
+    ],
+)
+def test_no_answer_is_lost_and_none_is_acted_upon_twice_while_servers_keep_dying(
+    home: Home, point: SyncPoint
+) -> None:
+    """One server after the other lives for one commit more, in the middle of five requests.
+
+    Whatever a client was told is in the file of each server that died after it.
+
+    Case: A22, C18.
+    """
+    armed = [home.servers.start_armed(point, die_at=1)]
+    acknowledged: list[str] = []
+
+    def replace_the_dead() -> None:
+        armed[-1].assert_died(point)
+        known = {row[0] for row in home.database.rows_after_a_crash("SELECT run_id FROM runs")}
+        assert set(acknowledged) <= known
+        armed.append(home.servers.start_armed(point, die_at=len(armed) + 1))
+
+    with BlockingClient(_reconnecting(home, replace_the_dead)) as client:
+        for number in range(5):
+            receipt = _insist(client, _start_of(home, SHORT), f"start {number}")
+            acknowledged.append(str(receipt["runId"]))
+    assert len(armed) > 3
+    armed[-1].server.kill()
+    home.servers.start()
+    assert {run["runId"] for run in home.listed()} == set(acknowledged)
+    assert len(set(acknowledged)) == 5
+    for run_id in acknowledged:
+        home.assert_completed(run_id, ["only 1"], "done")
+
+
 def test_start_killed_at_any_point_is_done_by_the_next_one(home: Home) -> None:
     """Each start finds a run in hand and what the start before it has done.
 
@@ -210,6 +249,16 @@ def _reconnecting(home: Home, restart: Callable[[], None]) -> Callable[[], Chann
         return open_channel(home.paths.socket)
 
     return connect
+
+
+def _insist(client: BlockingClient, payload: JsonObject, key: str) -> JsonObject:
+    """Ask until there is an answer; the client itself asks a few times only."""
+    for _ in range(20):
+        try:
+            return client.call("run.start", payload, idempotency_key=key).receipt
+        except ConnectionLost:
+            continue
+    raise AssertionError("never answered")
 
 
 def _start_of(home: Home, text: str) -> JsonObject:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pi_workflows.client import holder
 from pi_workflows.client.holder import (
     end_holder,
     left_by_a_crash,
@@ -66,4 +67,23 @@ def test_a_process_that_has_ended_but_was_not_reaped_counts_as_gone(paths: State
 def test_a_reused_pid_is_not_the_holder_and_is_never_signalled(paths: StatePaths) -> None:
     write_lock(paths, os.getpid(), "linux-proc-start:earlier:1")
     assert left_by_a_crash(paths)
+    assert not end_holder(paths)
+
+
+def test_a_holder_that_ignores_sigterm_is_killed(
+    paths: StatePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After five seconds in the product."""
+    monkeypatch.setattr(holder, "TERMINATE_MS", 100)
+    program = (
+        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True);"
+        " signal.pause()"
+    )
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        write_lock(paths, process.pid, identity(process.pid))
+        assert end_holder(paths)
+        assert process.wait(20) == -9
     assert not end_holder(paths)
