@@ -27,8 +27,10 @@ from runtime.machine_files import ExclusiveLock, MachineFiles
 from runtime.world import World
 from store.host import HOST_CLAIM_MS
 
-PATIENCE_S: Final = 10.0
-"""How long a silent holder of the lock may be starting or stopping."""
+PATIENCE_S: Final = 8.0
+"""How long a silent holder of the lock may be starting or stopping.
+
+Less than a client waits for the server it has started, so that it hears why that gave up."""
 
 LAPSE_WAIT_S: Final = HOST_CLAIM_MS / 1000 + PATIENCE_S
 """How long the claim of somebody unprovable, who has let go of the flock, is waited for."""

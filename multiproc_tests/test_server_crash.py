@@ -136,3 +136,34 @@ def _name_in_registry(home: Home, pid: int) -> None:
     registry["children"].append({**child, "pid": pid})
     canonical = json.dumps(registry, sort_keys=True, separators=(",", ":"))
     home.paths.registry.write_text(canonical + "\n")
+
+
+@pytest.mark.parametrize("point", [SyncPoint.START_LOCK_HELD, SyncPoint.START_EPOCH_TAKEN])
+def test_sigterm_in_the_middle_of_a_start_undoes_it(home: Home, point: SyncPoint) -> None:
+    """An orderly end: no lock, no socket, no claim, no child.
+
+    Case: C12, C13.
+    """
+    starting = home.servers.launch_armed(point)
+    assert starting.stopped_at() == point
+    starting.server.process.terminate()
+    starting.release()
+    assert starting.server.exit_code() == 0
+    assert starting.server.errors == ""
+    assert home.await_logged("start_abandoned")["level"] == "info"
+    assert not home.paths.lock.exists()
+    home.database.assert_at_rest()
+    home.servers.start()
+    home.assert_verified()
+
+
+def test_sigterm_while_another_server_is_waited_for_ends_the_start_at_once(home: Home) -> None:
+    """Case: C12."""
+    holding = home.servers.launch_armed(SyncPoint.START_LOCK_HELD)
+    assert holding.stopped_at() == SyncPoint.START_LOCK_HELD
+    waiting = home.servers.launch_armed().server
+    home.await_logged("start_waits")
+    waiting.stop()
+    assert home.paths.lock.exists()
+    holding.release()
+    home.await_logged("server_ready")

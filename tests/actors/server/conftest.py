@@ -10,10 +10,10 @@ import pytest
 import trio
 import trio.testing
 
+from actors.serving import Server
 from actors.startup import Started
 from pi_workflows.client.asynchronous import LiveClient, unix_connector
 from pi_workflows.protocol.paths import StatePaths
-from pi_workflows.server import Server
 from runtime.exception_groups import sole_error
 
 if TYPE_CHECKING:
