@@ -71,7 +71,11 @@ class Home:
 
     def run_file(self, path: Path) -> str:
         """Start a run of a written workflow."""
-        arguments = ("run", str(path), "--project", str(self.project), "--detach", "--json")
+        return self.run_named(str(path))
+
+    def run_named(self, workflow: str) -> str:
+        """Start a run of a workflow by its name or path."""
+        arguments = ("run", workflow, "--project", str(self.project), "--detach", "--json")
         started = json.loads(self.command(*arguments))
         assert started.keys() == {"runId", "status"}
         return str(started["runId"])
