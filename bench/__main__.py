@@ -15,6 +15,7 @@ from typing import Final
 from bench.disk import measure_disk
 from bench.figures import Section, document
 from bench.long_run import LongRunPlan, measure_long_run
+from bench.simulation import SimulationPlan, measure_simulation
 from bench.step_profile import ProfilePlan, measure_profile
 from bench.store_commands import StorePlan, measure_store
 from bench.workflow_steps import StepPlan, measure_steps
@@ -26,6 +27,7 @@ STORE_PLAN: Final = StorePlan(
 )
 LONG_RUN_PLAN: Final = LongRunPlan(steps=10_000, part=1_000)
 STEP_PLAN: Final = StepPlan(steps=10, alone=40, watched=5, at_once=16, rounds=3)
+SIMULATION_PLAN: Final = SimulationPlan(seeds=10)
 PROFILE_PLAN: Final = ProfilePlan(rounds=5, steps=16, messages=2_000)
 
 
@@ -37,6 +39,7 @@ def measure(folder: Path) -> Iterator[Section]:
     home = folder / "home"
     home.mkdir()
     yield measure_steps(home, STEP_PLAN)
+    yield measure_simulation(SIMULATION_PLAN)
 
 
 def profile(folder: Path) -> Iterator[Section]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from multiproc_tests.harness.home import Home
-from pi_workflows.chaos.core_scenarios import CORE, TALLY
+from pi_workflows.chaos.core_scenarios import CORE
+from pi_workflows.chaos.core_workflows import TALLY
 from pi_workflows.chaos.simulated_world import simulate
 from pi_workflows.protocol.paths import StatePaths
 

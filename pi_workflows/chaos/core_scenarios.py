@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from pi_workflows.chaos.core_workflows import OUTPUT, WORKFLOWS
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.simulated_client import SimulatedClient
 from pi_workflows.chaos.simulated_world import (
@@ -24,34 +25,6 @@ from pi_workflows.client.errors import Refused
 from pi_workflows.protocol.canonical import JsonObject
 from runtime.sync_points import SyncPoint
 
-TALLY: Final = '''"""Two numbers, one of them noted outside."""
-
-from pi_workflows import Ctx, Workflow, idempotent
-
-wf = Workflow("tally")
-
-
-@wf.compute()
-def first() -> int:
-    return 1
-
-
-@wf.action(effect=idempotent("note"))
-def note(ctx: Ctx[None]) -> int:
-    return ctx.output(first) + 1
-
-
-@wf.compute()
-async def last(ctx: Ctx[None]) -> int:
-    return ctx.output(note) + 1
-
-
-wf.edge(first, note)
-wf.edge(note, last)
-workflow = wf.build(start=first)
-'''
-TALLY_OUTPUT: Final = 3
-
 RUNS: Final = 3
 DEATHS: Final = 3
 SLEEP_S: Final = 600.0
@@ -60,7 +33,7 @@ SLEEP_S: Final = 600.0
 _BUSY_S: Final = 6.0
 """About as long as the runs of a scenario take when nothing goes wrong."""
 
-_INSTALLATION: Final = Installation(workflows={"tally": TALLY}, capacity=2)
+_INSTALLATION: Final = Installation(workflows=WORKFLOWS, capacity=2)
 
 _NEVER_DEADLY: Final = frozenset({SyncPoint.SOCKET_MID_FRAME})
 """A frame is cut there by the streams of a simulation anyway."""
@@ -199,6 +172,33 @@ async def run_is_cancelled(world: SimulatedWorld) -> None:
     await _stop(world, server)
 
 
+async def charged_once(world: SimulatedWorld) -> None:
+    """Runners and servers die while a manual effect may be under way.
+
+    A run completes, or stands still with its effect ambiguous; nobody charges twice.
+    """
+    keeper = _Keeper(world)
+    client = world.client()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeper.keep)
+        runs = await _start_runs(world, client, "charge")
+        nursery.start_soon(_kill_runners, world)
+        nursery.start_soon(_kill_servers, world, keeper)
+        for run_id in runs:
+            view = await world.await_end(client, run_id)
+            if _status(view) not in {"completed", "ambiguous"}:
+                raise InvariantBroken(f"{run_id} is {_status(view)}: {view}")
+        nursery.cancel_scope.cancel()
+    await _stop(world, keeper.server)
+
+
+async def code_is_late(world: SimulatedWorld) -> None:
+    """User code overruns its deadline, and now and then its grace, so that it is abandoned."""
+    server, client = world.start_server(), world.client()
+    await _complete(world, client, await _start_runs(world, client, "patience"))
+    await _stop(world, server)
+
+
 @dataclass(frozen=True, slots=True)
 class CoreScenario:
     """A scenario with what there is before it begins."""
@@ -224,6 +224,8 @@ CORE: Final = {
         machine_sleeps,
         clock_goes_back,
         run_is_cancelled,
+        charged_once,
+        code_is_late,
     )
 }
 """Every scenario by its name."""
@@ -267,8 +269,10 @@ class _Keeper:
         return server
 
 
-async def _start_runs(world: SimulatedWorld, client: SimulatedClient) -> list[str]:
-    return [await world.start_run(client, "tally") for _ in range(RUNS)]
+async def _start_runs(
+    world: SimulatedWorld, client: SimulatedClient, workflow: str = "tally"
+) -> list[str]:
+    return [await world.start_run(client, workflow) for _ in range(RUNS)]
 
 
 async def _complete(world: SimulatedWorld, client: SimulatedClient, runs: list[str]) -> None:
@@ -279,7 +283,7 @@ async def _complete(world: SimulatedWorld, client: SimulatedClient, runs: list[s
     """
     for run_id in runs:
         view = await world.await_end(client, run_id)
-        if _status(view) != "completed" or view.get("finalOutput") != TALLY_OUTPUT:
+        if _status(view) != "completed" or view.get("finalOutput") != OUTPUT:
             raise InvariantBroken(f"{run_id} is {_status(view)}, not completed: {view}")
 
 

@@ -49,6 +49,7 @@ def check_at_rest(database: Path, journal: Journal, acknowledged: list[str], now
             _check_completions(events)
             _check_acknowledged(reading, acknowledged)
             _check_repetitions(reading, journal)
+            _check_manual_effects(journal)
     finally:
         reader.close()
 
@@ -104,6 +105,21 @@ def _check_repetitions(reading: Reading, journal: Journal) -> None:
             raise InvariantBroken(
                 f"visit {visit} of node {node_id} of {run_id} was run again after {repeated[0]}"
             )
+
+
+def _check_manual_effects(journal: Journal) -> None:
+    """What cannot be told from outside is carried out once at most, whoever dies."""
+    carried_out: dict[str, str] = {}
+    for execution in journal.executions:
+        effect_id = execution.effect_id
+        if effect_id is None or not execution.is_manual or execution.purpose is not Purpose.NODE:
+            continue
+        if effect_id in carried_out:
+            raise InvariantBroken(
+                f"manual effect {effect_id} was carried out by {carried_out[effect_id]}"
+                f" and again by {execution.runner}"
+            )
+        carried_out[effect_id] = execution.runner
 
 
 def _attempts_with_output(reading: Reading, runs: set[str]) -> set[str]:

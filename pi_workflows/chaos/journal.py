@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from pi_workflows.protocol.states import RecoveryKind
 from pi_workflows.runner.messages import Call, Purpose
 
 
@@ -13,6 +14,7 @@ class Execution:
         runner: the name of the process.
         attempt_id: which attempt it belongs to.
         effect_id: the effect it may carry out; None for a node that has none.
+        is_manual: whether carrying it out twice would do harm.
     """
 
     runner: str
@@ -22,6 +24,7 @@ class Execution:
     purpose: Purpose
     attempt_id: str
     effect_id: str | None
+    is_manual: bool
 
 
 @dataclass(slots=True)
@@ -40,6 +43,8 @@ class Journal:
             call.purpose,
             call.attempt_id,
             call.effect.effect_id if call.effect is not None else None,
+            call.node.effect is not None
+            and call.node.effect.recovery == RecoveryKind.MANUAL.value,
         )
         self.executions.append(execution)
         return execution

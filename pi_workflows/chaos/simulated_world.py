@@ -25,6 +25,7 @@ from pi_workflows.client.errors import Refused
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ExitCode
 from pi_workflows.protocol.paths import StatePaths
+from pi_workflows.protocol.states import ParkReason
 from pi_workflows.runner.messages import Call
 from pi_workflows.server import explained, serve
 from runtime.exception_groups import sole_error
@@ -42,10 +43,16 @@ CAPACITY: Final = 4
 LIMIT_S: Final = 7_200.0
 """Virtual time in which every scenario has to end."""
 
+END_S: Final = 1_800.0
+"""Virtual time within which a run has to end."""
+
+STORY_LINES: Final = 80
+"""How much of the trace the error of a broken simulation tells."""
+
 _WORK_S_MAX: Final = 2.0
 _POLL_S_FIRST: Final = 0.25
 _POLL_S_MAX: Final = 30.0
-_TERMINAL: Final = frozenset({"completed", "failed", "timed_out", "cancelled"})
+_SETTLED: Final = frozenset({"completed", "failed", "timed_out", "cancelled", "ambiguous"})
 
 
 def some_work(_: Call, drawn: float) -> float:
@@ -162,20 +169,29 @@ class SimulatedWorld:
         return cast("str", (await client.call("run.start", payload)).receipt["runId"])
 
     async def await_end(self, client: SimulatedClient, run_id: str) -> JsonObject:
-        """Wait until a run has ended; return its view.
+        """Wait until a run has ended, or only an operator can decide more; return its view.
+
+        A run that was parked because its runners died in a row is resumed meanwhile.
 
         Raises:
-            InvariantBroken: the server knows nothing of a run whose start it has answered.
+            InvariantBroken: the server knows nothing of a run whose start it has answered, or
+                the run does not end within half an hour.
         """
         pause_s = _POLL_S_FIRST
+        began_s = trio.current_time()
         while True:
             try:
                 reply = await client.call("view.run.get", run_id=run_id)
             except Refused as refused:
                 raise InvariantBroken(f"{run_id} was acknowledged: {refused}") from refused
             view = cast("JsonObject", reply.receipt["view"])
-            if cast("JsonObject", view["display"])["status"] in _TERMINAL:
+            display = cast("JsonObject", view["display"])
+            if display["status"] in _SETTLED:
                 return view
+            if display.get("code") == ParkReason.NO_PROGRESS:
+                await client.call("run.resume", run_id=run_id)
+            if trio.current_time() > began_s + END_S:
+                raise InvariantBroken(f"{run_id} has not ended within {END_S:g} s: {view}")
             await trio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _POLL_S_MAX)
 
@@ -237,7 +253,8 @@ def simulate(
     Whatever still runs when the scenario returns is killed.
 
     Args:
-        scenario: acts on the world; an error it raises leaves as itself.
+        scenario: acts on the world; an error it raises leaves as itself, with the end of the
+            trace as a note.
         seed: decides the order of everything.
         installation: what there is at the beginning.
         folder: an empty real folder for the database; None makes one and removes it.
@@ -249,20 +266,32 @@ def simulate(
     memory = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as made:
         clock = trio.testing.MockClock(autojump_threshold=0)
+        told: list[Trace] = []
         try:
             return trio.run(
-                _simulate, scenario, seed, installation, folder or Path(made), clock=clock
+                _simulate, scenario, seed, installation, folder or Path(made), told, clock=clock
             )
-        except BaseExceptionGroup as group:
-            raise sole_error(group) from group
+        except BaseException as raised:
+            error = sole_error(raised)
+            for trace in told:
+                error.add_note(_story(seed, trace))
+            if error is raised:
+                raise
+            raise error from error.__cause__
 
 
 async def _simulate(
-    scenario: Scenario, seed: int, installation: Installation, folder: Path
+    scenario: Scenario,
+    seed: int,
+    installation: Installation,
+    folder: Path,
+    told: list[Trace],
 ) -> Simulated:
+    """Run the scenario; `told` gets the trace even when it fails."""
     ended_at = 0.0
     async with trio.open_nursery() as nursery:
         machine = Machine(seed, nursery)
+        told.append(machine.trace)
         world = SimulatedWorld(machine, installation, folder)
         try:
             await _bounded(scenario, world)
@@ -277,6 +306,13 @@ async def _simulate(
         raise SimulationBroken(f"{name} failed: {error!r}") from error
     world.check_at_rest()
     return Simulated(seed, machine.trace, ended_at)
+
+
+def _story(seed: int, trace: Trace) -> str:
+    """Return how it came to this, for people."""
+    lines = trace.lines()
+    shown = lines[-STORY_LINES:]
+    return "\n".join([f"seed {seed}; the last {len(shown)} of {len(lines)} entries:", *shown])
 
 
 async def _bounded(scenario: Scenario, world: SimulatedWorld) -> None:

@@ -8,6 +8,7 @@ import pytest
 from bench import __main__ as program
 from bench.figures import Section, document, percentile
 from bench.long_run import LongRunPlan
+from bench.simulation import SimulationPlan
 from bench.step_profile import ProfilePlan
 from bench.store_commands import StorePlan
 from bench.workflow_steps import StepPlan
@@ -26,6 +27,7 @@ def test_program_prints_every_figure_and_leaves_nothing(
     monkeypatch.setattr(program, "STORE_PLAN", TINY_STORE)
     monkeypatch.setattr(program, "LONG_RUN_PLAN", TINY_LONG_RUN)
     monkeypatch.setattr(program, "STEP_PLAN", TINY_STEPS)
+    monkeypatch.setattr(program, "SIMULATION_PLAN", SimulationPlan(seeds=1))
     figures = tmp_path / "figures.json"
     with tempfile.TemporaryDirectory(prefix="b-") as short:  # A socket's path is limited.
         monkeypatch.setattr(tempfile, "tempdir", short)
@@ -44,6 +46,7 @@ def test_program_prints_every_figure_and_leaves_nothing(
         "run_2_step_alone",
         "run_2_step_2_at_once_stepping",
         "run_asked_to_first_node_p50",
+        "simulation_scenarios",
     } <= printed & written.keys()
 
 

@@ -1,0 +1,31 @@
+"""The faults of the core scenarios really happen: each ending is met within a few seeds."""
+
+import pytest
+
+from pi_workflows.chaos.core_scenarios import CORE
+
+SEEDS = 40
+"""Every word below is met far earlier."""
+
+MET = {
+    "runner_dies": ("run.queue_parked", '"outcome": "crashed"', "signal 9"),
+    "server_dies": ("run_resume_prepared", "run.queue_parked"),
+    "server_dies_at_a_point": ("run_resume_prepared", "run.queue_parked"),
+    "server_freezes": ("SIGSTOP", "SIGCONT"),
+    "machine_sleeps": ("stepped", "SIGSTOP"),
+    "run_is_cancelled": ("run_cancelled", "run_completed"),
+    "charged_once": ("effect.ambiguous", "effect.applied", "run_completed"),
+    "code_is_late": ("abandonedCode", "node_failed", "run_completed"),
+}
+
+
+@pytest.mark.parametrize("name", MET)
+def test_what_a_scenario_is_about_happens(name: str) -> None:
+    missing = set(MET[name])
+    for seed in range(SEEDS):
+        trace = CORE[name].simulate(seed).trace
+        story = "\n".join(f"{what} {text}" for _, _, what, text in trace.entries)
+        missing = {word for word in missing if word not in story}
+        if not missing:
+            return
+    assert not missing
