@@ -16,20 +16,17 @@ from typing import Final
 
 import trio
 
+from actors.client_replies import hello_of, response_to
 from actors.client_requests import ClientRequest, parse_request
+from actors.frame_turns import FrameTurns
 from actors.operations import Operations
+from actors.peers import Peer
 from actors.services import Services
 from actors.subscriptions import Subscription
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode
-from pi_workflows.protocol.frames import (
-    FrameError,
-    FrameTooLarge,
-    encode_frame,
-    parse_canonical,
-)
+from pi_workflows.protocol.frames import FrameError, FrameTooLarge, encode_frame
 from pi_workflows.protocol.states import CommandOutcome
-from pi_workflows.protocol.version import CLIENT_PROTOCOL, PACKAGE_VERSION
 from runtime.line_stream import LineStream
 from store.errors import StoreError
 from store.receipts import Reply
@@ -40,10 +37,11 @@ IN_FLIGHT_MAX: Final = 32
 
 SUBSCRIPTIONS_MAX: Final = 64
 
+FRAME_S: Final = 30.0
+"""From the first byte of a frame to its last."""
+
 VIEW_PAUSE_S: Final = 0.05
 """A connection is sent views at most this often: faster shows nobody more and costs every step."""
-
-ERROR_CHARS_MAX: Final = 2_048
 
 _STOPPING: Final = Reply(
     CommandOutcome.UNAVAILABLE,
@@ -56,11 +54,19 @@ class ClientSession:
     """One connection and what it watches."""
 
     def __init__(
-        self, services: Services, operations: Operations, stream: trio.abc.Stream
+        self,
+        services: Services,
+        operations: Operations,
+        stream: trio.abc.Stream,
+        peer: Peer,
+        turns: FrameTurns,
     ) -> None:
+        """Serve `stream`, which is owned from now on, as one of its peer's connections."""
+        self._peer: Final = peer
+        self._turns: Final = turns
         self._services: Final = services
         self._operations: Final = operations
-        self._lines: Final = LineStream(stream, services.world.sync_points)
+        self._lines: Final = LineStream(stream, services.world.sync_points, frame_s=FRAME_S)
         self._connection_id: Final = services.world.ids.new_uuid()
         self._log: Final = services.log.bind("client", connection=self._connection_id)
         self._responses: Final[deque[_Outgoing]] = deque()
@@ -79,11 +85,14 @@ class ClientSession:
         """Serve until the client leaves, breaks the protocol, or the server stops."""
         try:
             async with trio.open_nursery() as nursery:
-                self._responses.append(_Outgoing(encode_frame(self._hello()), frees_slot=False))
+                hello = encode_frame(hello_of(self._connection_id))
+                self._responses.append(_Outgoing(hello, frees_slot=False))
                 nursery.start_soon(self._write, nursery.cancel_scope)
                 await self._read(nursery)
                 nursery.cancel_scope.cancel()
         finally:
+            for _ in range(IN_FLIGHT_MAX - self._slots.value):
+                self._peer.slots.release()
             with trio.CancelScope(shield=True, deadline=0):
                 await self._lines.aclose()
 
@@ -134,13 +143,26 @@ class ClientSession:
         """Start a task per request; return when no more can come."""
         try:
             while (line := await self._lines.receive()) is not None:
-                request = parse_request(parse_canonical(line))
-                await self._slots.acquire()
+                request = parse_request(await self._turns.parse(line))
+                await self._acquire_slot()
                 nursery.start_soon(self._answer, request)
         except FrameError as error:
             self._log.warning("protocol_violation", error=str(error))
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return
+
+    async def _acquire_slot(self) -> None:
+        """Wait for room: of this connection, and of all connections of its process."""
+        await self._slots.acquire()
+        try:
+            await self._peer.slots.acquire()
+        except BaseException:
+            self._slots.release()
+            raise
+
+    def _release_slot(self) -> None:
+        self._slots.release()
+        self._peer.slots.release()
 
     async def _answer(self, request: ClientRequest) -> None:
         reply = _STOPPING
@@ -149,7 +171,7 @@ class ClientSession:
             if not self._is_refusing:
                 reply = await self._operations.handle(request, self)
         self._handling.discard(scope)
-        message = _response(request, reply)
+        message = response_to(request, reply)
         try:
             frame = encode_frame(message)
         except FrameTooLarge:
@@ -176,7 +198,7 @@ class ClientSession:
                 await self._lines.send(outgoing.frame)
                 self._is_writing = False
                 if outgoing.frees_slot:
-                    self._slots.release()
+                    self._release_slot()
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             self._is_gone = True
             self._quiet.set()
@@ -216,14 +238,6 @@ class ClientSession:
             )
             return None
 
-    def _hello(self) -> JsonObject:
-        return {
-            "schema": CLIENT_PROTOCOL,
-            "type": "hello",
-            "connectionId": self._connection_id,
-            "packageVersion": PACKAGE_VERSION,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class _Outgoing:
@@ -233,26 +247,10 @@ class _Outgoing:
     frees_slot: bool
 
 
-def _response(request: ClientRequest, reply: Reply) -> JsonObject:
-    response: JsonObject = {
-        "schema": CLIENT_PROTOCOL,
-        "type": "response",
-        "requestId": request.request_id,
-        "outcome": reply.outcome.value,
-    }
-    if reply.revision is not None:
-        response["revision"] = reply.revision
-    if reply.receipt is not None:
-        response["receipt"] = reply.receipt
-    if reply.error is not None:
-        response["error"] = reply.error[:ERROR_CHARS_MAX]
-    return response
-
-
 def _too_large(request: ClientRequest) -> JsonObject:
     refused = Reply(
         CommandOutcome.REJECTED,
         receipt={"code": "RESULT_TOO_LARGE"},
         error="the answer does not fit one frame",
     )
-    return _response(request, refused)
+    return response_to(request, refused)

@@ -6,13 +6,19 @@ from typing import Final
 import trio
 
 from actors.client_session import ClientSession
+from actors.frame_turns import FrameTurns
 from actors.operations import Operations
+from actors.peers import Peer, Peers
+from actors.refused_client import refuse_client
 from actors.services import Services
 from runtime.exception_groups import sole_error
+from runtime.listener import peer_process
 from runtime.supervisor import describe_error
 from store.transaction import Change
 
-CLIENTS_MAX: Final = 256
+REFUSING_MAX: Final = 32
+"""Connections beyond a quota that are told so at a time; more are closed without a word."""
+
 DRAIN_S: Final = 1.0
 """How long answers that are due may take to be written when the server stops."""
 
@@ -32,6 +38,9 @@ class Gateway:
         self._services: Final = services
         self._operations: Final = operations
         self._population: Final = population
+        self._peers: Final = Peers()
+        self._turns: Final = FrameTurns(services.world.clock)
+        self._refusing = 0
         self._sessions: Final[dict[ClientSession, None]] = {}
         """In the order of their connection, so that what is done to all has one order."""
         self._accepting: Final = trio.CancelScope()
@@ -60,14 +69,16 @@ class Gateway:
                 self._log.warning("accept_failed", error=str(error))
                 await trio.sleep(_ACCEPT_PAUSE_S)
                 continue
-            if len(self._sessions) >= CLIENTS_MAX:
-                self._log.warning("too_many_clients", clients=len(self._sessions))
-                await trio.aclose_forcefully(stream)
+            admitted = self._peers.admit(peer_process(stream))
+            if isinstance(admitted, str):
+                nursery.start_soon(self._refuse, stream, admitted)
                 continue
-            session = ClientSession(self._services, self._operations, stream)
+            session = ClientSession(
+                self._services, self._operations, stream, admitted, self._turns
+            )
             self._sessions[session] = None
             self._population(len(self._sessions))
-            nursery.start_soon(self._serve, session)
+            nursery.start_soon(self._serve, session, admitted)
 
     async def drain(self) -> None:
         """Accept nobody, let due answers be written, then give up what is worked on; bounded."""
@@ -87,11 +98,24 @@ class Gateway:
         for session in self._sessions:
             session.notice(changes)
 
-    async def _serve(self, session: ClientSession) -> None:
+    async def _refuse(self, stream: trio.abc.Stream, reason: str) -> None:
+        """Tell a client that is one too many why it is not served, if there are not many such."""
+        if self._refusing >= REFUSING_MAX:
+            await trio.aclose_forcefully(stream)
+            return
+        self._refusing += 1
+        try:
+            self._log.warning("client_refused", clients=len(self._sessions), reason=reason)
+            await refuse_client(self._services, stream, reason)
+        finally:
+            self._refusing -= 1
+
+    async def _serve(self, session: ClientSession, peer: Peer) -> None:
         try:
             await session.serve()
         except Exception as error:  # noqa: BLE001 - one client must not end the server
             self._log.error("session_failed", error=describe_error(sole_error(error)))
         finally:
             del self._sessions[session]
+            self._peers.dismiss(peer)
             self._population(len(self._sessions))

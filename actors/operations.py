@@ -219,4 +219,4 @@ def refuse(code: str, text: str) -> Reply:
 def _watch(watcher: Watcher, subscription: Subscription) -> Reply:
     if watcher.watch(subscription):
         return done({"subscribed": True})
-    return refuse(ErrorCode.PAYLOAD_INVALID, "this connection watches as much as it may")
+    return refuse(ErrorCode.LIMIT_REACHED, "this connection watches as much as it may")

@@ -5,6 +5,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import trio
+
 from actors.client_requests import ClientRequest, RunCancel, RunStart
 from actors.resolver import NotResolved, RefusedWorkflow, ResolvedWorkflow, resolve
 from actors.run_owner import CANCELLED
@@ -27,6 +29,9 @@ from store.unresolved_effects import unresolved
 EFFECTS_MAX: Final = 256
 """Most ambiguous effects that a verdict names."""
 
+RESOLVERS_MAX: Final = 8
+"""Children at a time that look into workflow files; the next start waits for one to end."""
+
 _DETAIL_CHARS: Final = 8_192
 
 
@@ -37,6 +42,7 @@ class RunControl:
         """`stop` begins an orderly stop of the server."""
         self._services: Final = services
         self._stop: Final = stop
+        self._resolving: Final = trio.Semaphore(RESOLVERS_MAX)
 
     async def start(self, request: ClientRequest, payload: RunStart) -> Reply:
         """Resolve the workflow in a child, then reserve the run with its receipt in one commit.
@@ -57,7 +63,8 @@ class RunControl:
                 asked,
                 RefusedWorkflow(ErrorCode.PAYLOAD_INVALID, "the project folder does not exist"),
             )
-        found = await resolve(services, project_path, payload.workflow, payload.input)
+        async with self._resolving:
+            found = await resolve(services, project_path, payload.workflow, payload.input)
         if isinstance(found, NotResolved):
             return _undecided(found)
         if isinstance(found, RefusedWorkflow):

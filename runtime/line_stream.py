@@ -1,11 +1,12 @@
 """Frames over a byte stream: whole lines in, whole lines out."""
 
+import math
 from collections import deque
 from typing import Final, final
 
 import trio
 
-from pi_workflows.protocol.frames import FrameDecoder
+from pi_workflows.protocol.frames import FrameDecoder, FrameError
 from runtime.direct_socket import DirectSocket
 from runtime.sync_points import InertSyncPoints, SyncPoint, SyncPoints
 
@@ -19,8 +20,21 @@ class LineStream:
     `aclose` ends a blocked `receive` and a blocked `send` with `trio.ClosedResourceError`.
     """
 
-    def __init__(self, stream: trio.abc.Stream, sync_points: SyncPoints | None = None) -> None:
-        """Wrap `stream`, which is owned from now on."""
+    def __init__(
+        self,
+        stream: trio.abc.Stream,
+        sync_points: SyncPoints | None = None,
+        *,
+        frame_s: float = math.inf,
+    ) -> None:
+        """Wrap `stream`, which is owned from now on.
+
+        Args:
+            frame_s: how long a call may wait in all for the rest of a frame that has begun;
+                between frames the peer may be silent for ever.
+        """
+        self._frame_s = frame_s
+        self._frame_left_s = math.inf
         self._stream = stream
         self._direct = DirectSocket.of(stream)
         self._sync_points = sync_points or InertSyncPoints()
@@ -36,17 +50,38 @@ class LineStream:
 
         Raises:
             FrameTooLarge: The peer's line exceeds the limit; the stream is useless now.
+            FrameError: The peer has begun a line and did not finish it in time.
             trio.BrokenResourceError: The connection broke.
             trio.ClosedResourceError: The stream was closed on our side.
         """
         if self._lines:
             await trio.lowlevel.checkpoint()
         while not self._lines:
-            data = await (self._direct or self._stream).receive_some(_RECEIVE_BYTES)
+            data = await self._receive_some()
             if not data:
                 return None
-            self._lines.extend(self._decoder.feed(bytes(data)))
+            self._take(bytes(data))
         return self._lines.popleft()
+
+    async def _receive_some(self) -> bytes | bytearray:
+        stream = self._direct or self._stream
+        if self._frame_left_s == math.inf:
+            return await stream.receive_some(_RECEIVE_BYTES)
+        began_at = trio.current_time()
+        with trio.move_on_after(self._frame_left_s):
+            data = await stream.receive_some(_RECEIVE_BYTES)
+            # Only waiting counts: while nobody reads here, the peer cannot finish its frame.
+            self._frame_left_s -= trio.current_time() - began_at
+            return data
+        raise FrameError(f"a frame was begun and not finished within {self._frame_s:g} s")
+
+    def _take(self, data: bytes) -> None:
+        lines = self._decoder.feed(data)
+        self._lines.extend(lines)
+        if not self._decoder.pending:
+            self._frame_left_s = math.inf
+        elif lines or self._frame_left_s == math.inf:
+            self._frame_left_s = self._frame_s
 
     async def send(self, frame: bytes) -> None:
         """Write one frame, its newline included; frames of several writers never mix.

@@ -21,6 +21,7 @@ BACKLOG: Final = 512
 _SOCKET_UMASK: Final = 0o177
 _DARWIN_SOL_LOCAL: Final = 0
 _DARWIN_LOCAL_PEERCRED: Final = 1
+_DARWIN_LOCAL_PEERPID: Final = 2
 
 
 def check_socket_path(path: Path) -> None:
@@ -136,12 +137,36 @@ def _remove_stale_socket(path: Path) -> None:
     path.unlink()
 
 
+def peer_process(stream: trio.abc.Stream) -> int | None:
+    """Return the id of the process that connected, as the kernel saw it; None if unknown.
+
+    The process may have ended since, or have handed its socket to another.
+    """
+    if not isinstance(stream, trio.SocketStream):
+        return None
+    try:
+        if sys.platform == "linux":
+            found = _credentials(stream.socket)[0]
+        else:
+            text = stream.socket.getsockopt(_DARWIN_SOL_LOCAL, _DARWIN_LOCAL_PEERPID, 4)
+            found = int(struct.unpack("i", text)[0])
+    except OSError:
+        return None
+    return found or None  # Zero names a process of another process namespace.
+
+
+def _credentials(connected: trio.socket.SocketType) -> tuple[int, int, int]:
+    """Return process, user and group at the other end (Linux)."""
+    text = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    process, user, group = struct.unpack("3i", text)
+    return process, user, group
+
+
 def _peer_uid(connected: trio.socket.SocketType) -> int | None:
     """Return the user at the other end as the kernel saw it on connect; None if unknown."""
     try:
         if sys.platform == "linux":
-            credentials = connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-            return int(struct.unpack("3i", credentials)[1])
+            return _credentials(connected)[1]
         else:  # noqa: RET505 - mypy takes the rest for unreachable otherwise
             credentials = connected.getsockopt(_DARWIN_SOL_LOCAL, _DARWIN_LOCAL_PEERCRED, 8)
             return int(struct.unpack("2I", credentials)[1])

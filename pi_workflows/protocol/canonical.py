@@ -20,6 +20,11 @@ INTEGER_MAX: Final = 2**53 - 1
 DEPTH_MAX: Final = 128
 _BMP_MAX: Final = "\uffff"
 
+# Between these orjson and ECMAScript both write the shortest digits without an exponent; beyond
+# them, and for whole doubles, they do not agree.
+_PLAIN_MIN: Final = 1e-4
+_PLAIN_MAX: Final = 1e15
+
 # orjson reads a large double without a fraction as an integer. Such a number has 16 digits or
 # more; the search costs a third of the parsing, a regular expression five times as much.
 _DIGITS_TO_ZERO: Final = bytes.maketrans(b"123456789", b"000000000")
@@ -86,9 +91,14 @@ def parse_json(data: bytes | str) -> JsonValue:
     return value
 
 
+def may_hold_long_numbers(data: bytes) -> bool:
+    """Say whether a text has 16 digits in a row: orjson may read such a number otherwise."""
+    return _LONG_NUMBER in data.translate(_DIGITS_TO_ZERO)
+
+
 def load_stored(data: bytes) -> JsonValue:
     """Parse bytes that this system wrote and checked before; fast, not strict."""
-    if _LONG_NUMBER in data.translate(_DIGITS_TO_ZERO):
+    if may_hold_long_numbers(data):
         return parse_json(data)
     value: JsonValue = orjson.loads(data)
     return value
@@ -102,7 +112,7 @@ def _orjson_is_canonical(value: object, depth: int) -> bool:
     if kind is int:
         return _is_exact(cast("int", value))
     if kind is float:
-        return False
+        return _is_plain(cast("float", value))
     if depth >= DEPTH_MAX:
         raise CanonicalError(f"nesting is deeper than {DEPTH_MAX}")
     if kind is dict:
@@ -124,6 +134,11 @@ def _members_are_canonical(members: dict[object, object], depth: int) -> bool:
         fast = (key.isascii() or max(key) <= _BMP_MAX) and fast
         fast = _orjson_is_canonical(member, depth) and fast
     return fast
+
+
+def _is_plain(number: float) -> bool:
+    """Say whether this double has the same text everywhere: a fraction and no exponent."""
+    return _PLAIN_MIN <= abs(number) < _PLAIN_MAX and number % 1 != 0
 
 
 def _is_exact(number: int) -> bool:
@@ -169,7 +184,9 @@ def _parse_problem(error: Exception) -> str:
         return f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
     if isinstance(error, RecursionError):
         return f"nesting is deeper than {DEPTH_MAX}"
-    return "not JSON: the text is not UTF-8"
+    if isinstance(error, UnicodeDecodeError):
+        return "not JSON: the text is not UTF-8"
+    return "a number has too many digits"
 
 
 def _check_depth(value: JsonValue, depth: int) -> None:

@@ -9,11 +9,16 @@ from pi_workflows.protocol.canonical import (
     JsonObject,
     JsonValue,
     canonical_bytes,
+    may_hold_long_numbers,
     parse_json,
 )
 
 FRAME_BYTES_MAX: Final = 1_048_576
 """Largest frame in bytes, the newline included."""
+
+
+_TWICE_BYTES: Final = 4_096
+"""A shorter line that is refused is parsed once more, for an exact reason."""
 
 
 class FrameError(ValueError):
@@ -46,6 +51,10 @@ def parse_canonical(line: bytes) -> JsonObject:
     at_once = _parse_at_once(line)
     if at_once is not None:
         return at_once
+    return _parse_strictly(line)
+
+
+def _parse_strictly(line: bytes) -> JsonObject:
     try:
         message = parse_json(line)
         if not isinstance(message, dict):
@@ -62,12 +71,19 @@ def _parse_at_once(line: bytes) -> JsonObject | None:
 
     A value whose canonical bytes are the line itself can hide nothing: no duplicate key, no other
     spelling of a number, no depth beyond the bound.
+
+    Raises:
+        FrameError: other bytes than the canonical ones, for sure: the work is not done twice.
     """
     try:
         value: JsonValue = orjson.loads(line)
-        return value if isinstance(value, dict) and canonical_bytes(value) == line else None
+        if isinstance(value, dict) and canonical_bytes(value) == line:
+            return value
     except ValueError:
         return None
+    if len(line) < _TWICE_BYTES or may_hold_long_numbers(line):
+        return None
+    raise FrameError("a frame must be one object of canonical JSON")
 
 
 class FrameDecoder:
@@ -79,17 +95,22 @@ class FrameDecoder:
     def feed(self, data: bytes) -> list[bytes]:
         """Take bytes as they arrive and return the finished lines in order, newlines removed.
 
+        Costs no more for a frame that comes byte by byte.
+
         Raises:
             FrameTooLarge: a line, finished or not, exceeds 1 MiB. Lines before it are lost: the
                 connection is to be closed.
         """
-        pieces = data.split(b"\n")
-        pieces[0] = bytes(self._unfinished) + pieces[0]
-        self._unfinished = bytearray(pieces.pop())
-        longest = max(map(len, pieces), default=0)
-        if longest >= FRAME_BYTES_MAX or len(self._unfinished) >= FRAME_BYTES_MAX:
+        first, *others = data.split(b"\n")
+        self._unfinished += first
+        longest = max(len(self._unfinished), max(map(len, others), default=0))
+        if longest >= FRAME_BYTES_MAX:
             raise FrameTooLarge(f"a frame exceeds {FRAME_BYTES_MAX} bytes")
-        return pieces
+        if not others:
+            return []
+        lines = [bytes(self._unfinished), *others[:-1]]
+        self._unfinished = bytearray(others[-1])
+        return lines
 
     @property
     def pending(self) -> int:

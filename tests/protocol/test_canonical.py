@@ -144,6 +144,17 @@ def test_canonical_text_reads_back_as_itself(value: object) -> None:
     assert canonical_bytes(canonical.load_stored(written)) == written
 
 
+@pytest.mark.parametrize("bound", [1e-7, 1e-6, 1e-5, 1e-4, 1e15, 1e16, 2.0**53, 1e21])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_numbers_around_a_change_of_notation_equal_rfc_8785(bound: float, sign: int) -> None:
+    """Also right where the fast way ends."""
+    below = above = bound
+    for _ in range(50):
+        for value in (below, above):
+            assert canonical_bytes([sign * value]) == rfc8785.dumps([sign * value])
+        below, above = math.nextafter(below, 0), math.nextafter(above, math.inf)
+
+
 @pytest.mark.parametrize("value", [2.0**53, -(2.0**53), 2.0**60, 1e20, 999999999999999900000.0])
 def test_large_double_without_a_fraction_round_trips(value: float) -> None:
     """It is written without an exponent and is still the same number when it is read.

@@ -85,3 +85,47 @@ def test_bytes_that_are_not_one_canonical_object_are_no_frame(line: bytes) -> No
     """Case: C14."""
     with pytest.raises(FrameError):
         parse_canonical(line)
+
+
+def test_frame_that_comes_byte_by_byte_is_the_same_frame() -> None:
+    decoder = FrameDecoder()
+    frames = encode_frame({"a": "x" * 100}) + encode_frame({"b": 1})
+    lines = [line for byte in frames for line in decoder.feed(bytes([byte]))]
+    assert lines == frames.split(b"\n")[:-1]
+    assert decoder.pending == 0
+
+
+def test_frame_that_comes_in_parts_is_refused_as_soon_as_it_is_too_large() -> None:
+    """Nothing is held beyond the limit, however small the parts."""
+    decoder = FrameDecoder()
+    part = b"x" * 4_096
+    for _ in range(FRAME_BYTES_MAX // len(part) - 1):
+        assert decoder.feed(part) == []
+    with pytest.raises(FrameTooLarge):
+        decoder.feed(part)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"a":' + b"9" * 5_000 + b"}", "too many digits"),
+        (b'{"a":"\xff"}', "not UTF-8"),
+        (b'{"a":NaN}', "NaN"),
+        (b'{"a":1,"a":1}', "twice"),
+        (b'{"a":' * 100_000, "nesting"),
+        (b'{"a":[' + b"1 ," * 5_000 + b"1]}", "one object of canonical JSON"),
+        (b"[" + b"1," * 5_000 + b"1]", "one object of canonical JSON"),
+    ],
+)
+def test_reason_of_a_refusal_names_the_kind_of_problem(line: bytes, reason: str) -> None:
+    with pytest.raises(FrameError, match=reason):
+        parse_canonical(line)
+
+
+def test_long_line_with_large_numbers_is_read_by_the_strict_parser() -> None:
+    """Only there a double beyond 2^53 is told from an integer that has no canonical form."""
+    line = b'{"a":[' + b"1," * 5_000 + b"100000000000000000000]}"
+    members = parse_canonical(line)["a"]
+    assert isinstance(members, list)
+    assert members[-1] == 1e20
+    assert isinstance(members[-1], float)

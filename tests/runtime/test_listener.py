@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from runtime.errors import NotPrivate, SocketPathTaken, SocketPathTooLong
-from runtime.listener import check_socket_path, open_unix_listener
+from runtime.listener import check_socket_path, open_unix_listener, peer_process
 
 
 @pytest.fixture
@@ -55,6 +55,21 @@ async def test_connections_of_another_user_are_closed_unanswered(
         async with await trio.open_unix_socket(path) as client:
             assert await client.receive_some(100) == b""
     nursery.cancel_scope.cancel()
+    await listener.aclose()
+
+
+async def test_process_that_connected_is_known(path: Path) -> None:
+    """A stream that is no socket, as in a simulation, says nothing."""
+    listener = open_unix_listener(path)
+    with trio.fail_after(5):
+        async with await trio.open_unix_socket(path):
+            accepted = await listener.accept()
+            async with accepted:
+                assert peer_process(accepted) == os.getpid()
+    one_end, other_end = trio.testing.memory_stream_pair()
+    assert peer_process(one_end) is None
+    await one_end.aclose()
+    await other_end.aclose()
     await listener.aclose()
 
 
