@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from pi_workflows.cli import output, render
+from pi_workflows.cli import completion, output, render
 from pi_workflows.cli.context import (
     client_of,
     debug_option,
@@ -61,7 +61,7 @@ def effects() -> None:
         "pi-workflows effects --json | jq -r 'select(.status == \"ambiguous\").effectId'",
     ),
 )
-@click.argument("run_id", metavar="[RUN]", required=False)
+@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.run_ids)
 @click.option("--all", "settled_too", is_flag=True, help="Also those that are over; needs RUN.")
 @json_option("Print one effect per line as JSON (JSON Lines).")
 @debug_option
@@ -99,7 +99,7 @@ def list_effects(*, run_id: str | None, settled_too: bool, as_json: bool) -> Non
         "pi-workflows effects resolve EFFECT --retry --reason 'a second copy does no harm'",
     )
 )
-@click.argument("effect_id", metavar="EFFECT")
+@click.argument("effect_id", metavar="EFFECT", shell_complete=completion.effect_ids)
 @click.option("--applied", is_flag=True, help="It happened: its node ends ok with --output.")
 @click.option("--rejected", is_flag=True, help="It did not happen: its node fails.")
 @click.option("--retry", is_flag=True, help="Try it again; if it did happen, it happens twice.")

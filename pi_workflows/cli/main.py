@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "effects": "pi_workflows.cli.effect_commands:effects",
     "server": "pi_workflows.cli.server_commands:server",
     "state": "pi_workflows.cli.state_commands:state",
+    "completion": "pi_workflows.cli.completion_command:completion",
 }
 _INTERRUPTED: Final = 130
 """128 + SIGINT, what a shell expects of an interrupted command."""
@@ -48,7 +49,7 @@ Exit codes:
 \b
 With --json, standard output holds JSON only; an error is
 {"error": {"code", "message"}} there. Shell completion:
-  eval "$(_PI_WORKFLOWS_COMPLETE=bash_source pi-workflows)"
+  eval "$(pi-workflows completion bash)"
 """
 
 

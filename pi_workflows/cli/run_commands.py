@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pi_workflows.cli import output, render
+from pi_workflows.cli import completion, output, render
 from pi_workflows.cli.context import (
     RUN_METAVAR,
     client_of,
@@ -42,7 +42,7 @@ _RESUMED_ELSE: Final = "{run_id} waits for an answer; look with: pi-workflows sh
         "echo '[1, 2]' | pi-workflows run sum.workflow.py --input - --detach",
     )
 )
-@click.argument("workflow", metavar="FILE|NAME")
+@click.argument("workflow", metavar="FILE|NAME", shell_complete=completion.workflows)
 @click.option(
     "--input",
     "input_text",
@@ -89,7 +89,7 @@ def run(
         "pi-workflows resume RUN --detach --json | jq -r .verdict",
     )
 )
-@click.argument("run_id", metavar=RUN_METAVAR)
+@click.argument("run_id", metavar=RUN_METAVAR, shell_complete=completion.live_run_ids)
 @click.option("--detach", is_flag=True, help="Return as soon as the run may go on.")
 @json_option("Print one document: runId, status, and at the end finalOutput or error.")
 @debug_option
@@ -115,7 +115,7 @@ def resume(*, run_id: str, detach: bool, as_json: bool) -> int:
 @click.command(
     epilog=epilog("pi-workflows watch RUN", "pi-workflows watch RUN --json | jq .display.status")
 )
-@click.argument("run_id", metavar=RUN_METAVAR)
+@click.argument("run_id", metavar=RUN_METAVAR, shell_complete=completion.run_ids)
 @json_option("Print the run view at each change, one per line (JSON Lines).")
 @debug_option
 def watch(*, run_id: str, as_json: bool) -> int:

@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from pi_workflows.cli import output, render
+from pi_workflows.cli import completion, output, render
 from pi_workflows.cli.context import (
     RUN_METAVAR,
     client_of,
@@ -74,7 +74,7 @@ def list_runs(*, status: str | None, limit: int, as_json: bool) -> None:
 
 
 @click.command(epilog=epilog("pi-workflows show RUN", "pi-workflows show RUN --json | jq .steps"))
-@click.argument("run_id", metavar=RUN_METAVAR)
+@click.argument("run_id", metavar=RUN_METAVAR, shell_complete=completion.run_ids)
 @json_option("Print the whole pi-workflows.run-state.v1 document.")
 @debug_option
 def show(*, run_id: str, as_json: bool) -> None:
@@ -90,7 +90,7 @@ def show(*, run_id: str, as_json: bool) -> None:
 @click.command(
     epilog=epilog("pi-workflows cancel RUN", "pi-workflows cancel RUN --reason 'wrong input'")
 )
-@click.argument("run_id", metavar=RUN_METAVAR)
+@click.argument("run_id", metavar=RUN_METAVAR, shell_complete=completion.live_run_ids)
 @click.option("--reason", help="Why; stored with the run.")
 @json_option("Print the verdict and what was cut off.")
 @debug_option

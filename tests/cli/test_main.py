@@ -61,6 +61,7 @@ def test_the_tree_has_every_command() -> None:
         "pi-workflows effects",
         "pi-workflows effects list",
         "pi-workflows effects resolve",
+        "pi-workflows completion",
         "pi-workflows state",
         "pi-workflows state status",
         "pi-workflows state verify",

@@ -1,0 +1,106 @@
+"""What a shell may offer behind Tab: runs, effects, workflows.
+
+A key press must not wait, say anything, or start anything: without a server that answers at once
+there is nothing to offer.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem
+
+from pi_workflows.cli.context import user_paths
+from pi_workflows.client.blocking import BlockingClient
+from pi_workflows.client.channel import open_channel
+from pi_workflows.client.errors import ClientError
+from pi_workflows.protocol.canonical import JsonObject
+
+CONNECT_MS: Final = 300
+REPLY_MS: Final = 700
+OFFERED_MAX: Final = 100
+"""Newest runs, oldest effects; a server is asked for no more."""
+
+_SUFFIX: Final = ".workflow.py"
+_WORKFLOWS: Final = (Path(".pi") / "workflows", Path(".pi") / "agent" / "workflows")
+_OVER: Final = frozenset({"completed", "failed", "timed_out", "cancelled"})
+
+
+def run_ids(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the newest runs."""
+    return _offered(_runs(), "runId", incomplete)
+
+
+def live_run_ids(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the newest runs, less those that have ended."""
+    live = (run for run in _runs() if _status(run) not in _OVER)
+    return _offered(live, "runId", incomplete)
+
+
+def effect_ids(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer effects that are ambiguous: the others need nobody's word."""
+    found = _asked("effect.list", {"limit": OFFERED_MAX})
+    ambiguous = (effect for effect in found if effect.get("status") == "ambiguous")
+    return _offered(ambiguous, "effectId", incomplete)
+
+
+def workflows(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the names of the project's and the user's workflows, and files."""
+    project = context.params.get("project")
+    places = (
+        (project if isinstance(project, Path) else Path()) / _WORKFLOWS[0],
+        Path.home() / _WORKFLOWS[1],
+    )
+    names = {
+        entry.name.removesuffix(_SUFFIX)
+        for place in places
+        for entry in place.glob(f"*{_SUFFIX}")
+        if entry.name.startswith(incomplete)
+    }
+    return [
+        *(CompletionItem(name, help="workflow") for name in sorted(names)[:OFFERED_MAX]),
+        CompletionItem(incomplete, type="file"),
+    ]
+
+
+def _runs() -> list[JsonObject]:
+    return _asked("run.list", {"limit": OFFERED_MAX})
+
+
+def _asked(operation: str, payload: JsonObject) -> list[JsonObject]:
+    """Return the items of a list; none when a server does not give them at once."""
+    try:
+        paths = user_paths()
+        with BlockingClient(lambda: open_channel(paths.socket, CONNECT_MS)) as client:
+            items = client.call(operation, payload, reply_ms=REPLY_MS).receipt.get("items")
+    except (ClientError, OSError):
+        return []
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _offered(items: Iterable[JsonObject], identity: str, incomplete: str) -> list[CompletionItem]:
+    return [
+        CompletionItem(text, help=_told(item))
+        for item in items
+        if isinstance(text := item.get(identity), str) and text.startswith(incomplete)
+    ]
+
+
+def _told(item: JsonObject) -> str:
+    """Return what a shell with room for it shows beside an id."""
+    what = item.get("workflowName", item.get("effectType"))
+    return " ".join(str(part) for part in (_status(item), what) if part is not None)
+
+
+def _status(item: JsonObject) -> object:
+    display = item.get("display")
+    return display.get("status") if isinstance(display, dict) else item.get("status")
