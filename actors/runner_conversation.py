@@ -27,6 +27,7 @@ from store.errors import ClaimLostError
 from store.proposals import Message, SettleEffect
 from store.run_claiming import ClaimedRun, ReadyRun, child_ready
 from store.run_messages import Answered, advance_once
+from store.run_retrying import failed_tries_ahead
 from store.transaction import LongWork, Transaction
 
 READY_S: Final = 15.0
@@ -149,11 +150,13 @@ class Conversation:
         except ClaimLostError:
             return await self._claim_lost(channel, message)
         self._tenure.extended(sent)
+        with self._services.readers.reading() as reading:
+            failed_tries = failed_tries_ahead(reading, run_id, self._definition)
         result: JsonObject = {
             "command": "resume" if ready.resumes else "start",
             **self._input(),
             "stepCount": ready.step_count,
-            "boundary": _boundary(ready),
+            "boundary": _boundary(ready, failed_tries),
         }
         await channel.reply(
             message, WorkerMessageOutcome.ACCEPTED, revision=ready.revision, result=result
@@ -342,14 +345,14 @@ class Conversation:
         return RunnerEnd.CLAIM_LOST
 
 
-def _boundary(ready: ReadyRun) -> JsonObject:
+def _boundary(ready: ReadyRun, failed_tries: int) -> JsonObject:
+    """Return where the child is to begin: at an interrupted try, or at what routing says."""
+    boundary: JsonObject = {"failedTries": failed_tries} if failed_tries else {}
     attempt = ready.interrupted
-    if attempt is None:
-        return {}
-    return {
-        "interrupted": {
+    if attempt is not None:
+        boundary["interrupted"] = {
             "attemptId": attempt.attempt_id,
             "nodeId": attempt.node_id,
             "visit": attempt.visit,
         }
-    }
+    return boundary

@@ -81,6 +81,7 @@ class _FinishAttempt(_Wire):
     error: _Text | None = None
     receipt: dict[str, JsonValue] | None = None
     receipt_content: dict[str, JsonValue] | None = None
+    retry: bool = False
 
     def transition(self, stage: Stage) -> Transition:
         succeeded = self.outcome is StepOutcome.OK
@@ -98,6 +99,7 @@ class _FinishAttempt(_Wire):
             Blob.of_text(self.error) if self.error is not None else None,
             self.error,
             _optional_body(self.receipt, self.receipt_content, stage),
+            self.retry,
         )
 
 
@@ -127,11 +129,12 @@ class _SettleEffect(_Wire):
     type: Literal["settleEffect"]
     effect_id: _Id
     attempt_number: Annotated[int, Field(gt=0)]
-    outcome: Literal["applied", "rejected", "ambiguous"]
+    outcome: Literal["applied", "rejected", "ambiguous", "interrupted"]
     result: JsonValue = None
     result_content: dict[str, JsonValue] | None = None
     error: _Text | None = None
     observed: bool = False
+    retry: bool = False
 
     def transition(self, stage: Stage) -> Transition:
         applied = self.outcome == "applied"
@@ -142,6 +145,7 @@ class _SettleEffect(_Wire):
             _body(self.result, self.result_content, stage) if applied else None,
             Blob.of_text(self.error) if self.error is not None else None,
             self.observed,
+            self.retry,
         )
 
 

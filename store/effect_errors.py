@@ -1,4 +1,4 @@
-"""Why an operator's word on an effect is refused; all are `Rejected`: nothing was written."""
+"""Why an effect cannot be taken or resolved; all are `Rejected`: nothing was written."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -60,3 +60,15 @@ class RetryRefusedError(Rejected):
             "--applied or --rejected"
         )
         self.status = status
+
+
+class EffectNotDueError(Rejected):
+    """The effect waits between two attempts."""
+
+    code: ClassVar[str] = "EFFECT_NOT_DUE"
+    wire_names: ClassVar[Mapping[str, str]] = {"due_at": "dueAt"}
+
+    def __init__(self, due_at: int) -> None:
+        """`due_at` in UTC epoch ms."""
+        super().__init__("the effect's next attempt is not due yet")
+        self.due_at = due_at

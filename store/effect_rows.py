@@ -25,19 +25,26 @@ class EffectRow:
     payload_hash: bytes
     status: EffectStatus
     attempt_count: int
+    next_attempt_at: int | None
     result_hash: bytes | None
     error_hash: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """How an attempt ended, with the hashes of stored blobs."""
+    """How an attempt ended, with the hashes of stored blobs.
+
+    Attributes:
+        next_attempt_at: UTC epoch ms before which the effect may not be taken again; None is at
+            once. Only for one that goes back.
+    """
 
     move: EffectMove
     outcome: EffectAttemptOutcome
     event_type: str
     result_hash: bytes | None = None
     error_hash: bytes | None = None
+    next_attempt_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +54,21 @@ class Outcome:
     status: EffectStatus
     result_hash: bytes | None = None
     error_hash: bytes | None = None
+    next_attempt_at: int | None = None
 
 
 SELECT_EFFECT: Final = """
     SELECT e.effect_id, e.resource_id, e.source_resource_id, r.revision, e.effect_type,
-           e.payload_hash, e.status, e.attempt_count, e.result_hash, e.error_hash
+           e.payload_hash, e.status, e.attempt_count, e.next_attempt_at,
+           e.result_hash, e.error_hash
       FROM effects AS e JOIN resources AS r ON r.resource_id = e.resource_id
      WHERE e.effect_id = :effect_id
 """
 
 SELECT_UNSETTLED: Final = """
     SELECT e.effect_id, e.resource_id, e.source_resource_id, r.revision, e.effect_type,
-           e.payload_hash, e.status, e.attempt_count, e.result_hash, e.error_hash
+           e.payload_hash, e.status, e.attempt_count, e.next_attempt_at,
+           e.result_hash, e.error_hash
       FROM effects AS e JOIN resources AS r ON r.resource_id = e.resource_id
      WHERE e.source_resource_id = :source AND e.settled_at IS NULL
      ORDER BY e.created_at, e.effect_id
@@ -66,7 +76,8 @@ SELECT_UNSETTLED: Final = """
 
 UPDATE_EFFECT: Final = """
     UPDATE effects
-       SET status = :status, attempt_count = :attempt_count, result_hash = :result_hash,
+       SET status = :status, attempt_count = :attempt_count,
+           next_attempt_at = :next_attempt_at, result_hash = :result_hash,
            error_hash = :error_hash, updated_at = :now,
            settled_at = CASE WHEN :status IN ('applied', 'rejected', 'cancelled') THEN :now END
      WHERE effect_id = :effect_id AND status = :expected AND attempt_count = :expected_count
@@ -142,6 +153,7 @@ def set_outcome(tx: Transaction, effect: EffectRow, attempt_count: int, outcome:
                 "attempt_count": attempt_count,
                 "result_hash": outcome.result_hash,
                 "error_hash": outcome.error_hash,
+                "next_attempt_at": outcome.next_attempt_at,
                 "expected": effect.status,
                 "expected_count": effect.attempt_count,
                 "now": tx.now,

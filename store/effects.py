@@ -19,6 +19,7 @@ from pi_workflows.protocol.states import (
     ResourceType,
 )
 from store import blobs, resources
+from store.effect_errors import EffectNotDueError
 from store.effect_rows import (
     EffectRow,
     Outcome,
@@ -152,6 +153,7 @@ def create(
         0,
         None,
         None,
+        None,
     )
     happening = Happening(event_type, {"effectType": wanted.effect_type})
     return dataclasses.replace(created, revision=record(tx, source, created, happening))
@@ -177,12 +179,15 @@ def reserve(
 
     Raises:
         EffectConflictError: this key was used for another payload.
+        EffectNotDueError: its next attempt is not due yet.
         IllegalTransitionError: the effect is applying, ambiguous or cancelled.
     """
     effect = create(tx, source, wanted, EffectScope.RUN, "effect.reserved")
     if effect.status in {EffectStatus.APPLIED, EffectStatus.REJECTED}:
         source.adopted = True
         return Taken(effect.effect_id, effect.status, 0, effect.result_hash, effect.error_hash)
+    if effect.next_attempt_at is not None and effect.next_attempt_at > tx.now:
+        raise EffectNotDueError(effect.next_attempt_at)
     if look_first and effect.status is EffectStatus.PENDING and effect.attempt_count:
         source.adopted = True
         return Taken(effect.effect_id, effect.status, effect.attempt_count, None)
@@ -210,7 +215,9 @@ def settle(
     status = EFFECT_MACHINE.apply(effect.status, end.move)
     revision = record(tx, source, effect, Happening(end.event_type, {"attempt": number}))
     close_attempt(tx, effect.effect_id, number, end)
-    set_outcome(tx, effect, number, Outcome(status, end.result_hash, end.error_hash))
+    set_outcome(
+        tx, effect, number, Outcome(status, end.result_hash, end.error_hash, end.next_attempt_at)
+    )
     return dataclasses.replace(
         effect, revision=revision, status=status, result_hash=end.result_hash
     )

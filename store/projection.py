@@ -23,6 +23,7 @@ from store import (
 from store.display import display
 from store.errors import StoreCorrupt
 from store.projection_steps import Step, stored_json, stored_text
+from store.run_retry_view import retrying
 from store.run_summaries import SummaryRow
 from store.transaction import Reading
 
@@ -81,6 +82,9 @@ def run_state(reading: Reading, run_id: str) -> JsonObject:
     if run.paused:
         state["paused"] = True
     state.update(current(reading, run))
+    between = retrying(reading, run)
+    if between is not None:
+        state["retrying"] = between
     state.update(_bodies(reading, run))
     effects: list[JsonValue] = [
         *unresolved_effects.unresolved(reading, run.resource_id, limit=EFFECTS_MAX)

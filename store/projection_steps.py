@@ -27,6 +27,7 @@ class StepRow:
     node_id: str
     node_type: str
     visit: int
+    failed_tries: int
     status: AttemptStatus
     started_at: int | None
     finished_at: int | None
@@ -45,6 +46,7 @@ class Step:
     """One step, decoded.
 
     Attributes:
+        failed_tries: earlier tries of the visit that a declared retry let be followed by others.
         started_at: UTC epoch ms.
         finished_at: UTC epoch ms.
         prompt: None unless a model was asked.
@@ -57,6 +59,7 @@ class Step:
     node_id: str
     node_type: str
     visit: int
+    failed_tries: int
     outcome: StepOutcome
     started_at: int
     finished_at: int
@@ -67,8 +70,12 @@ class Step:
 
 
 SELECT_STEPS: Final = """
-    SELECT s.step_index, a.attempt_id, a.node_id, a.node_type, a.visit, a.status, a.started_at,
-           a.finished_at,
+    SELECT s.step_index, a.attempt_id, a.node_id, a.node_type, a.visit,
+           (SELECT count(*) FROM node_attempts AS t
+             WHERE t.run_id = a.run_id AND t.node_id = a.node_id AND t.visit = a.visit
+               AND t.attempt_number < a.attempt_number
+               AND t.status IN ('failed', 'timed_out')) AS failed_tries,
+           a.status, a.started_at, a.finished_at,
            p.media_type AS prompt_media, p.content AS prompt,
            o.media_type AS output_media, o.content AS output,
            e.media_type AS error_media, e.content AS error,
@@ -141,6 +148,8 @@ def projected(step: Step) -> JsonObject:
     """Return a step as `pi-workflows.run-state.v1` shows it."""
     shown = _facts(step)
     shown["visit"] = step.visit
+    if step.failed_tries:
+        shown["failedTries"] = step.failed_tries
     shown["prompt"] = step.prompt
     shown["output"] = step.output
     if step.error is not None:
@@ -197,6 +206,7 @@ def _decoded(row: StepRow) -> Step:
         node_id=row.node_id,
         node_type=row.node_type,
         visit=row.visit,
+        failed_tries=row.failed_tries,
         outcome=outcome_of(row.status),
         started_at=row.started_at,
         finished_at=row.finished_at,

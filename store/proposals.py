@@ -39,9 +39,10 @@ class SetDeadline:
 
 @dataclass(frozen=True, slots=True)
 class FinishAttempt:
-    """End the running try and record it as a step.
+    """End the running try and record it as a step, unless it is to be tried again.
 
     Attributes:
+        retry: another try of the visit follows by the node's declared retry; this one is no step.
         output: None unless the outcome is ok.
         output_value: the parsed output, for routing; None for a staged one.
         error_text: None when the outcome is ok.
@@ -55,6 +56,7 @@ class FinishAttempt:
     error: Blob | None
     error_text: str | None
     receipt: Body | None
+    retry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class SettleEffect:
     Attributes:
         observed: nothing was sent; a look found out how the newest attempt, closed before by
             whoever recovered the run, had ended.
+        retry: the effect goes back to be tried again by the node's declared retry.
     """
 
     effect_id: EffectId
@@ -90,6 +93,7 @@ class SettleEffect:
     result: Body | None
     error: Blob | None
     observed: bool = False
+    retry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from store import attempts, blobs, contents, runs
 from store.attempts import AttemptRow
 from store.authority import Operation, Permit, revise
 from store.contents import StagedContent
+from store.effect_errors import EffectNotDueError
 from store.errors import ProposalRefused
 from store.proposals import (
     Advanced,
@@ -37,6 +38,7 @@ from store.run_effects import RunEffects
 from store.run_ending import RunEnd, end_run
 from store.run_frontier import Frontier, LastStep
 from store.run_parking import park_ambiguous
+from store.run_retrying import NextTry, failed_tries, park_until
 from store.run_standing import StandingRow, standing
 from store.transaction import Transaction
 
@@ -103,8 +105,9 @@ class _Advance:
     def apply(self, transition: Transition) -> Granted | None:
         """Apply the next transition; return what it grants.
 
-        What follows an effect that became ambiguous is dropped: the run waits for a person, and
-        the try that the runner thinks finished is not.
+        What follows a park is dropped. After an effect that became ambiguous the run waits for a
+        person, and the try that the runner thinks finished is not; after a failed try that is to
+        be repeated later, or an effect that is not due, it waits for an instant.
         """
         if self.parked:
             return None
@@ -186,6 +189,7 @@ class _Advance:
         if attempt.node_id != finish.node_id:
             raise ProposalRefused("the attempt belongs to another node")
         self._effects.check_settled(attempt, self._node(attempt.node_id), finish.outcome)
+        again = self._retry_of(attempt, finish.outcome) if finish.retry else None
         tx = self._tx
         end = attempts.Finish(
             ATTEMPT_OF_OUTCOME[finish.outcome],
@@ -197,24 +201,60 @@ class _Advance:
             "outcome": finish.outcome.value,
             "outputStored": finish.output is not None,
         }
+        if again is not None:
+            payload["failedTries"] = again.failed_tries
         event = "node_finished" if finish.outcome is StepOutcome.OK else "node_failed"
         self._recorder.record(node_event(event, attempt.node_id, attempt.attempt_id, payload))
         attempts.finish(tx, attempt, end)
+        self._attempt = None
+        self.progressed = True
+        if again is not None:
+            self._effects.check_given_back(attempt, self._node(attempt.node_id))
+            self._wait_for_retry(again)
+            return
         index = self._frontier.step_count
         attempts.append_step(tx, self._run.run_id, index, attempt.attempt_id)
         step = LastStep(index, attempt.node_id, finish.outcome, end.output_hash, finish.error_text)
         is_read = not isinstance(finish.output, StagedContent)
         self._frontier.append(step, finish.output_value, is_read=is_read)
-        self._attempt = None
-        self.progressed = True
 
-    def _reserve(self, wanted: ReserveEffect) -> Granted:
+    def _retry_of(self, attempt: AttemptRow, outcome: StepOutcome | None) -> NextTry:
+        """Return the try that follows one that ends so; None stands for any outcome.
+
+        Raises:
+            ProposalRefused: the node declares none.
+        """
+        rule = self._node(attempt.node_id).retry
+        failed = failed_tries(self._tx, attempt.run_id, attempt.node_id, attempt.visit) + 1
+        outcomes = rule.outcomes if rule is not None and outcome is None else {outcome}
+        if rule is None or not any(rule.allows(ended, failed) for ended in outcomes if ended):
+            raise ProposalRefused("the node declares no further try")
+        wait_ms = rule.wait_ms(failed)
+        return NextTry(failed, self._tx.now + wait_ms if wait_ms else None)
+
+    def _wait_for_retry(self, again: NextTry) -> None:
+        """Park the run until the next try is due; one due at once follows in this child."""
+        if again.due_at is not None:
+            park_until(self._tx, self._recorder, self._run.run_id, None, again.due_at)
+            self.parked = True
+
+    def _reserve(self, wanted: ReserveEffect) -> Granted | None:
         attempt = self._running(wanted.attempt_id)
         node = self._node(attempt.node_id)
-        return self._effects.reserve(attempt, node, wanted, self._message.owner_id)
+        try:
+            return self._effects.reserve(attempt, node, wanted, self._message.owner_id)
+        except EffectNotDueError as early:
+            park_until(self._tx, self._recorder, self._run.run_id, attempt, early.due_at)
+            self.parked = True
+            return None
 
     def _settle(self, settle: SettleEffect) -> None:
-        status = self._effects.settle(settle)
+        retry_at = None
+        if settle.retry:
+            if self._attempt is None:
+                raise ProposalRefused("no attempt is under way")
+            retry_at = self._retry_of(self._attempt, None).due_at
+        status = self._effects.settle(settle, retry_at)
         self.progressed = True
         if status is EffectStatus.AMBIGUOUS:
             park_ambiguous(self._tx, self._recorder, self._run, self._attempt)

@@ -70,11 +70,15 @@ class RunEffects:
         error = None if taken.error_hash is None else blobs.read_text(self._tx, taken.error_hash)
         return Granted(taken.effect_id, taken.status, taken.attempt_number, result, error, content)
 
-    def settle(self, settled: SettleEffect) -> EffectStatus:
+    def settle(self, settled: SettleEffect, retry_at: int | None) -> EffectStatus:
         """Close the effect's attempt as the runner says, and return what the effect now is.
 
+        Args:
+            retry_at: UTC epoch ms at which one that goes back may be taken again; None is at once.
+
         Raises:
-            ProposalRefused: the effect is not this run's, or not one that is observed.
+            ProposalRefused: the effect is not this run's, not one that is observed, or not one
+                that may go back.
             IllegalTransitionError: the attempt is not the current one.
         """
         tx, recorder = self._tx, self._recorder
@@ -88,8 +92,13 @@ class RunEffects:
             move, event = self._seen(effect, settled.outcome)
             end = Settlement(move, settled.outcome, event, result, error)
             return effects.settle_observed(tx, recorder, effect, number, end).status
-        move, event = _SETTLED[settled.outcome]
-        end = Settlement(move, settled.outcome, event, result, error)
+        if settled.retry:
+            move, event = self._given_back(effect, settled.outcome)
+        elif settled.outcome in _SETTLED:
+            move, event = _SETTLED[settled.outcome]
+        else:
+            raise ProposalRefused("an attempt is interrupted only to be tried again")
+        end = Settlement(move, settled.outcome, event, result, error, retry_at)
         return effects.settle(tx, recorder, effect, number, end).status
 
     def check_settled(self, attempt: AttemptRow, node: SnapshotNode, outcome: StepOutcome) -> None:
@@ -100,14 +109,38 @@ class RunEffects:
         """
         if node.effect_type is None:
             return
-        key = effects.action_key(attempt.run_id, node.effect_type, attempt.node_id, attempt.visit)
-        identity = effect_id(self._recorder.resource_id, node.effect_type, key)
-        effect = effect_rows.find(self._tx, identity)
-        status = effect.status if effect is not None else None
+        status = self._status_of(attempt, node.effect_type)
         if status in {EffectStatus.APPLYING, EffectStatus.AMBIGUOUS}:
             raise ProposalRefused("the attempt's effect is not settled")
         if outcome is StepOutcome.OK and status is not EffectStatus.APPLIED:
             raise ProposalRefused("the attempt's effect was not applied")
+
+    def check_given_back(self, attempt: AttemptRow, node: SnapshotNode) -> None:
+        """Refuse another try of a visit whose effect is in hand or settled.
+
+        Raises:
+            ProposalRefused: so it is.
+        """
+        if node.effect_type is None:
+            return
+        if self._status_of(attempt, node.effect_type) not in {None, EffectStatus.PENDING}:
+            raise ProposalRefused("the attempt's effect was not given back")
+
+    def _status_of(self, attempt: AttemptRow, effect_type: str) -> EffectStatus | None:
+        key = effects.action_key(attempt.run_id, effect_type, attempt.node_id, attempt.visit)
+        identity = effect_id(self._recorder.resource_id, effect_type, key)
+        effect = effect_rows.find(self._tx, identity)
+        return effect.status if effect is not None else None
+
+    def _given_back(
+        self, effect: EffectRow, outcome: EffectAttemptOutcome
+    ) -> tuple[EffectMove, str]:
+        """Let an attempt go back that did not apply its effect, or may be repeated."""
+        harmless = effects.recovery_of(self._tx, effect) is RecoveryKind.IDEMPOTENT
+        unknown = outcome is EffectAttemptOutcome.INTERRUPTED
+        if outcome is not EffectAttemptOutcome.REJECTED and not (unknown and harmless):
+            raise ProposalRefused("what may have happened is not for a retry to repeat")
+        return EffectMove.GIVE_BACK, "effect.retry_ready"
 
     def _seen(self, effect: EffectRow, outcome: EffectAttemptOutcome) -> tuple[EffectMove, str]:
         if effects.recovery_of(self._tx, effect) is not RecoveryKind.OBSERVE:

@@ -1,6 +1,7 @@
 """Leave a run without ending it: after a death, a handoff, a changed source, an unknown effect."""
 
 import enum
+from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.ids import run_resource_id
@@ -30,11 +31,11 @@ from store.transaction import Transaction
 
 PARK_QUEUE: Final = "run.park_queue"
 
-_UNDER_WAY: Final = frozenset({QueueStatus.STARTING, QueueStatus.RUNNING})
+EFFECT_WAIT_MS: Final = 1_000
+EFFECT_WAIT_MS_MAX: Final = 300_000
+"""Wait of an effect after a death: doubled with each attempt, at most five minutes (A §7)."""
 
-GIVEN_BACK: Final = Settlement(
-    EffectMove.GIVE_BACK, EffectAttemptOutcome.INTERRUPTED, "effect.retry_ready"
-)
+_UNDER_WAY: Final = frozenset({QueueStatus.STARTING, QueueStatus.RUNNING})
 
 
 class Departure(enum.Enum):
@@ -45,6 +46,32 @@ class Departure(enum.Enum):
     HANDED_OFF = enum.auto()
     ABANDONED_CODE = enum.auto()
     SOURCE_CHANGED = enum.auto()
+
+
+_DIED: Final = frozenset({Departure.DIED_AFTER_PROGRESS, Departure.DIED_WITHOUT_PROGRESS})
+
+
+@dataclass(frozen=True, slots=True)
+class _Recovered:
+    """What the effects of a run say after their owner is gone.
+
+    Attributes:
+        unknown: some outcome is unknown.
+        due_at: UTC epoch ms before which no effect that goes back may be tried; 0 when none waits.
+    """
+
+    unknown: bool
+    due_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaving:
+    """How a run is given up: what its runner said, its class; `due_at` as in `_Recovered`."""
+
+    departure: Departure
+    words: str | None
+    death: ParkReason
+    due_at: int
 
 
 def park_run(
@@ -163,52 +190,61 @@ def _park(
     if attempt is not None and attempt.status in {AttemptStatus.RUNNING, AttemptStatus.PENDING}:
         attempts.move(tx, attempt, AttemptMove.INTERRUPT)
         attempt = attempts.unfinished(tx, run.run_id)
-    if _recover_effects(tx, recorder) and run.status is RunStatus.RUNNING:
+    recovered = _recover_effects(tx, recorder, died=departure in _DIED)
+    if recovered.unknown and run.status is RunStatus.RUNNING:
         park_ambiguous(tx, recorder, run, attempt)
         return
-    _park_queue(tx, recorder, run, departure, words=words, death=death)
+    _park_queue(tx, recorder, run, _Leaving(departure, words, death, recovered.due_at))
 
 
-def _recover_effects(tx: Transaction, recorder: Recorder) -> bool:
-    """Settle applying effects by recovery kind; say whether any outcome is unknown."""
+def _recover_effects(tx: Transaction, recorder: Recorder, *, died: bool) -> _Recovered:
+    """Settle applying effects by recovery kind."""
     unknown = False
+    due_at = 0
     for effect in effect_rows.unsettled(tx, recorder.resource_id):
         if effect.status is EffectStatus.APPLYING:
-            end = _end_after_crash(tx, effect)
+            end = _end_after_crash(tx, effect, died=died)
             effects.settle(tx, recorder, effect, effect.attempt_count, end)
             unknown |= end is LOST_SIGHT
+            due_at = max(due_at, end.next_attempt_at or 0)
+        elif effect.status is EffectStatus.PENDING:
+            due_at = max(due_at, effect.next_attempt_at or 0)
         unknown |= effect.status is EffectStatus.AMBIGUOUS
-    return unknown
+    return _Recovered(unknown, due_at)
 
 
-def _end_after_crash(tx: Transaction, effect: EffectRow) -> Settlement:
+def _end_after_crash(tx: Transaction, effect: EffectRow, *, died: bool) -> Settlement:
+    """Say how an attempt ended that nobody saw end.
+
+    Only after a death of the runner does the next attempt wait: an orderly handoff, code that was
+    abandoned at its deadline and the end of a server say nothing against trying at once.
+    """
     if effects.recovery_of(tx, effect) is RecoveryKind.MANUAL:
         return LOST_SIGHT
-    return GIVEN_BACK
+    wait_ms = min(EFFECT_WAIT_MS_MAX, EFFECT_WAIT_MS * 2 ** min(effect.attempt_count - 1, 32))
+    return Settlement(
+        EffectMove.GIVE_BACK,
+        EffectAttemptOutcome.INTERRUPTED,
+        "effect.retry_ready",
+        next_attempt_at=tx.now + wait_ms if died else None,
+    )
 
 
-def _park_queue(
-    tx: Transaction,
-    recorder: Recorder,
-    run: RunRow,
-    departure: Departure,
-    *,
-    words: str | None,
-    death: ParkReason,
-) -> None:
+def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, leaving: _Leaving) -> None:
+    departure = leaving.departure
     queued = run_queue.require(tx, run.run_id)
     came_further = departure is Departure.ABANDONED_CODE or has_progressed(tx, run.run_id)
     errors = 0 if came_further else queued.consecutive_errors
     reason = ParkReason.HANDOFF
     available_at = tx.now
     if departure is Departure.DIED_AFTER_PROGRESS:
-        errors, reason = 0, death
+        errors, reason = 0, leaving.death
         available_at = tx.now + run_queue.retry_delay_ms(0)
     elif departure is Departure.DIED_WITHOUT_PROGRESS:
         available_at = tx.now + run_queue.retry_delay_ms(errors)
         errors += 1
         enough = errors >= run_queue.NO_PROGRESS_MAX
-        reason = ParkReason.NO_PROGRESS if enough else death
+        reason = ParkReason.NO_PROGRESS if enough else leaving.death
     elif departure is Departure.SOURCE_CHANGED:
         reason = ParkReason.SOURCE_CHANGED
     recorder.record(run_event(_EVENT_OF.get(reason, "run.queue_parked"), {"reason": reason.value}))
@@ -217,10 +253,10 @@ def _park_queue(
             tx,
             queued,
             QueueMove.PARK,
-            available_at=available_at,
+            available_at=max(available_at, leaving.due_at),
             consecutive_errors=errors,
             error_code=reason,
-            error=None if words is None else Blob.of_text(words),
+            error=None if leaving.words is None else Blob.of_text(leaving.words),
         )
     runs.touch(tx, run.run_id, detail=None)
 

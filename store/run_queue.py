@@ -45,6 +45,8 @@ class WordsRow:
 DEATHS: Final = frozenset({ParkReason.CRASHED, ParkReason.TIMED_OUT, ParkReason.PROTOCOL_REJECTED})
 """Classes of a runner's death: the run waits for an instant, then it is claimed again."""
 
+WAITS_FOR_AN_INSTANT: Final = DEATHS | {ParkReason.RETRY_BACKOFF}
+
 SELECT_QUEUE: Final = """
     SELECT run_id, status, available_at, consecutive_errors, error_code
       FROM run_queue WHERE run_id = :run_id
@@ -54,14 +56,15 @@ SELECT_WORDS: Final = """
     SELECT error_hash FROM run_queue WHERE run_id = :run_id
 """
 
-# One row per candidate, in the order of the queue. Only a death makes a run wait for an instant;
-# for all others `available_at` is their place in the queue, so that a wall clock stepped back
-# holds nobody up. A parked run that waits, is paused, or carries a reason
-# that only a person may clear is no candidate; nor is one whose lease lives. The index is named,
-# for without statistics the planner would sort every queued run.
+# One row per candidate, in the order of the queue. Only a death or a declared retry makes a run
+# wait for an instant; for all others `available_at` is their place in the queue, so that a wall
+# clock stepped back holds nobody up. A parked run that waits, is paused, or carries a reason that
+# only a person may clear is no candidate; nor is one whose lease lives. The index is named, for
+# without statistics the planner would sort every queued run.
 SELECT_CLAIMABLE: Final = """
     SELECT q.run_id,
-           max(CASE WHEN q.error_code IN ('runnerCrashed', 'runnerTimedOut', 'protocolRejected')
+           max(CASE WHEN q.error_code IN ('runnerCrashed', 'runnerTimedOut', 'protocolRejected',
+                                          'retryBackoff')
                     THEN q.available_at ELSE 0 END,
                coalesce(l.expires_at, 0)) AS due_at
       FROM run_queue AS q INDEXED BY run_queue_admissible
@@ -143,8 +146,8 @@ def last_words(reading: Reading, run_id: str) -> str | None:
 
 
 def is_due(row: QueueRow, now: int) -> bool:
-    """Say whether the row waits for no instant after `now`; only a death makes it wait."""
-    return row.error_code not in DEATHS or row.available_at <= now
+    """Say whether the row waits for no instant after `now`: a death or a retry makes it wait."""
+    return row.error_code not in WAITS_FOR_AN_INSTANT or row.available_at <= now
 
 
 def claimable(reading: Reading, limit: int) -> list[ClaimableRow]:

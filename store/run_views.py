@@ -15,6 +15,7 @@ from store import attempts, run_queue, run_summaries, unresolved_effects, update
 from store.display import display
 from store.errors import StoreCorrupt
 from store.projection_steps import outcome_of, stored_json, stored_text
+from store.run_retry_view import retrying
 from store.run_summaries import SummaryRow
 from store.transaction import Reading
 
@@ -48,6 +49,7 @@ class StepLineRow:
     node_id: str
     node_type: str
     visit: int
+    failed_tries: int
     status: AttemptStatus
     started_at: int | None
     finished_at: int | None
@@ -72,7 +74,12 @@ class EndingRow:
 
 
 SELECT_STEP_LINES: Final = """
-    SELECT s.step_index, a.node_id, a.node_type, a.visit, a.status, a.started_at, a.finished_at,
+    SELECT s.step_index, a.node_id, a.node_type, a.visit,
+           (SELECT count(*) FROM node_attempts AS t
+             WHERE t.run_id = a.run_id AND t.node_id = a.node_id AND t.visit = a.visit
+               AND t.attempt_number < a.attempt_number
+               AND t.status IN ('failed', 'timed_out')) AS failed_tries,
+           a.status, a.started_at, a.finished_at,
            e.media_type AS error_media, substr(e.content, 1, :error_bytes) AS error
       FROM run_steps AS s
       JOIN node_attempts AS a ON a.attempt_id = s.attempt_id
@@ -126,6 +133,9 @@ def run_view(reading: Reading, run_id: str) -> JsonObject:
     current = _current(reading, run)
     if current is not None:
         view["current"] = current
+    between = retrying(reading, run)
+    if between is not None:
+        view["retrying"] = between
     view.update(_ending(reading, run))
     return view
 
@@ -162,6 +172,8 @@ def _line(row: StepLineRow) -> JsonObject:
         "startedAt": rfc3339(row.started_at),
         "finishedAt": rfc3339(row.finished_at),
     }
+    if row.failed_tries:
+        line["failedTries"] = row.failed_tries
     error = stored_text(row.error_media, row.error)
     if error is not None:
         line["error"] = error

@@ -27,7 +27,7 @@ from pi_workflows.protocol.paths import StatePaths
 HEAD: Final = """
 from meeting_point import FOLDER, meet, note, shell_meeting
 from pi_workflows import Command, Ctx, ShellResult, Workflow, idempotent, manual, observe
-from pi_workflows import absent, applied
+from pi_workflows import Retry, absent, applied
 
 wf = Workflow("crashed")
 """

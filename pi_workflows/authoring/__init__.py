@@ -23,6 +23,7 @@ from pi_workflows.authoring.observation import (
     applied,
     unknown,
 )
+from pi_workflows.authoring.retry import Retry
 from pi_workflows.authoring.route import Route
 from pi_workflows.authoring.shell import Command, ShellResult
 from pi_workflows.authoring.timeouts import Unlimited
@@ -46,6 +47,7 @@ __all__ = [
     "Observation",
     "OutputMissing",
     "Problem",
+    "Retry",
     "Route",
     "ShellResult",
     "StepResult",

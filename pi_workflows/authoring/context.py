@@ -86,6 +86,7 @@ class Ctx(Generic[I]):
         outputs: latest `ok` output per node; a later other outcome removes it.
         results: latest result per node, whatever its outcome.
         visit: 1 plus the recorded steps of this node in this run.
+        attempt: 1 plus the failed tries of this visit.
         codecs: output codec of every node.
         cancelled: says whether the node should stop; safe to call from any thread.
         effect: None for a node that declares none.
@@ -93,6 +94,7 @@ class Ctx(Generic[I]):
     """
 
     __slots__ = (
+        "_attempt",
         "_cancelled",
         "_codecs",
         "_effect",
@@ -112,6 +114,7 @@ class Ctx(Generic[I]):
         outputs: Mapping[str, JsonValue],
         results: Mapping[str, StepResult],
         visit: int,
+        attempt: int = 1,
         codecs: Mapping[str, Codec],
         cancelled: Callable[[], bool],
         effect: EffectIdentity | None = None,
@@ -122,6 +125,7 @@ class Ctx(Generic[I]):
         self._outputs = outputs
         self._results = results
         self._visit = visit
+        self._attempt = attempt
         self._codecs = codecs
         self._cancelled = cancelled
         self._effect = effect
@@ -141,6 +145,11 @@ class Ctx(Generic[I]):
     def visit(self) -> int:
         """From 1, counts how often this node was reached; a crash does not count."""
         return self._visit
+
+    @property
+    def attempt(self) -> int:
+        """From 1, counts the tries of this visit by the node's `retry`; a crash does not count."""
+        return self._attempt
 
     @property
     def cancelled(self) -> bool:

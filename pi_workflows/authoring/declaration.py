@@ -10,6 +10,7 @@ from pi_workflows.authoring.definition import Look, NodeDefinition, ShellOptions
 from pi_workflows.authoring.effects import EffectSpec, effect_problem
 from pi_workflows.authoring.errors import Location, Problems
 from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.retry import checked_retry
 from pi_workflows.authoring.rules import (
     function_rule,
     node_name_rule,
@@ -31,6 +32,7 @@ from pi_workflows.authoring.timeouts import (
 )
 from pi_workflows.authoring.updates import update_lines, updates_rule
 from pi_workflows.protocol.errors import ErrorCode
+from pi_workflows.protocol.retry import RetryRule
 from pi_workflows.protocol.states import NodeType
 
 INVALID = ErrorCode.DEFINITION_INVALID
@@ -47,6 +49,7 @@ class NodeOptions:
     request: object = None
     shell: ShellOptions | None = None
     updates: object = None
+    retry: object = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,7 @@ class DeclaredNode:
     handle: Node[Any]
     options: NodeOptions
     timeout: Timeout
+    retry: RetryRule | None
     location: Location
 
     def codec(self, local_names: Mapping[str, Any], problems: Problems) -> Codec:
@@ -89,6 +93,7 @@ class DeclaredNode:
             look=None if effect is None else _look(effect),
             request=request,
             shell=_with_updates(options),
+            retry=self.retry,
             location=self.location,
         )
 
@@ -144,11 +149,17 @@ def declare_node(
     if isinstance(timeout, str):
         problems.add(INVALID, timeout, node=name, location=location)
         timeout = DEFAULT_TIMEOUT
+    retry = checked_retry(options.retry)
+    if isinstance(retry, str):
+        problems.add(INVALID, retry, node=name, location=location)
+        retry = None
     for broken in _broken_rules(name, fn, options):
         if broken is not None:
             problems.add(INVALID, broken, node=name, location=location)
     handle: Node[Any] = Node(node_id=name, fn=fn, owner=owner)
-    return DeclaredNode(handle=handle, options=options, timeout=timeout, location=location)
+    return DeclaredNode(
+        handle=handle, options=options, timeout=timeout, retry=retry, location=location
+    )
 
 
 def _broken_rules(name: str, fn: Callable[..., Any], options: NodeOptions) -> Iterable[str | None]:

@@ -15,6 +15,7 @@ from pi_workflows.authoring.timeouts import Timeout
 from pi_workflows.authoring.updates import UpdateLines
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, digest_hex
 from pi_workflows.protocol.definition import Edge
+from pi_workflows.protocol.retry import RetryRule
 from pi_workflows.protocol.states import NodeType
 
 WORKFLOW_SUFFIX: Final = ".workflow.py"
@@ -71,6 +72,7 @@ class NodeDefinition:
         request: gives the effect's request payload (it may be async); None stands for
             `{input, outputs}`.
         shell: None for all but shell nodes.
+        retry: None for nodes that are tried once.
         location: where the author declared it.
     """
 
@@ -85,6 +87,7 @@ class NodeDefinition:
     look: Look | None
     request: Callable[[Ctx[Any]], Any] | None
     shell: ShellOptions | None
+    retry: RetryRule | None
     location: Location
 
     @property

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from pi_workflows.authoring.timeouts import Computed, DefaultTimeout, Fixed, Unlimited
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.definition import Edge, PlainEdge
-from pi_workflows.protocol.states import NodeType
 from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
 
 if TYPE_CHECKING:
@@ -46,14 +45,20 @@ def _node(node: "NodeDefinition") -> JsonObject:
             pass  # Absent means the engine's default.
     if node.status_detail is not None:
         stored["statusDetail"] = node.status_detail
-    if node.effect is not None:
-        stored["form"] = "shell" if node.node_type is NodeType.SHELL else "function"
-        effect = node.effect
-        declared: JsonObject = {"type": effect.effect_type, "recovery": effect.recovery}
-        if node.look is not None:
-            declared["lookTimeoutMs"] = node.look.timeout_ms
-        stored["effect"] = declared
+    stored.update(_effect(node))
+    if node.retry is not None:
+        stored["retry"] = node.retry.stored()
     return stored
+
+
+def _effect(node: "NodeDefinition") -> JsonObject:
+    effect = node.effect
+    if effect is None:
+        return {}
+    declared: JsonObject = {"type": effect.effect_type, "recovery": effect.recovery}
+    if node.look is not None:
+        declared["lookTimeoutMs"] = node.look.timeout_ms
+    return {"form": node.action_type, "effect": declared}
 
 
 def _edge(source: str, edge: Edge) -> JsonObject:

@@ -20,6 +20,7 @@ from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.errors import Location, Problems
 from pi_workflows.authoring.graph import INVALID, DeclaredEdge, Graph
 from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.retry import Retry
 from pi_workflows.authoring.route import K, Route
 from pi_workflows.authoring.rules import (
     callable_rule,
@@ -116,17 +117,22 @@ class Workflow(Generic[I]):
                 self._problems.add(INVALID, broken, location=self._location)
 
     def compute(
-        self, *, timeout: TimeoutOption[I] = DEFAULT_TIMEOUT, status_detail: str | None = None
+        self,
+        *,
+        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        status_detail: str | None = None,
+        retry: Retry | None = None,
     ) -> NodeDecorator[I]:
         """Declare a node that only computes: it may run again after a crash.
 
         Args:
             timeout: seconds, a timedelta, None for no limit, or a function of the context giving
-                one of them at each visit; 900 seconds when unsaid.
+                one of them at each try; 900 seconds when unsaid.
             status_detail: text shown while it runs.
+            retry: whether a failed try is followed by another one; None tries once.
         """
         options = NodeOptions(
-            node_type=NodeType.COMPUTE, timeout=timeout, status_detail=status_detail
+            node_type=NodeType.COMPUTE, timeout=timeout, status_detail=status_detail, retry=retry
         )
         return NodeDecorator(lambda fn: self._declare(fn, options))
 
@@ -137,6 +143,7 @@ class Workflow(Generic[I]):
         request: Callable[[Ctx[I]], Any] | None = None,
         timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
+        retry: Retry | None = None,
     ) -> NodeDecorator[I]:
         """Declare a node that changes the world outside.
 
@@ -147,6 +154,7 @@ class Workflow(Generic[I]):
                 request is a conflict. Input and outputs stand for it when unsaid.
             timeout: as for `compute`.
             status_detail: text shown while it runs.
+            retry: as for `compute`; all tries carry out one effect, under one key.
         """
         options = NodeOptions(
             node_type=NodeType.ACTION,
@@ -154,6 +162,7 @@ class Workflow(Generic[I]):
             status_detail=status_detail,
             effect=effect,
             request=request,
+            retry=retry,
         )
         return NodeDecorator(lambda fn: self._declare(fn, options))
 
@@ -168,6 +177,7 @@ class Workflow(Generic[I]):
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
         updates: LineParser | UpdateLines | None = None,
+        retry: Retry | None = None,
     ) -> ShellDecorator[I, ShellResult]: ...
     @overload
     def shell(
@@ -180,6 +190,7 @@ class Workflow(Generic[I]):
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
         updates: LineParser | UpdateLines | None = None,
+        retry: Retry | None = None,
     ) -> ShellDecorator[I, T]: ...
     def shell(
         self,
@@ -191,6 +202,7 @@ class Workflow(Generic[I]):
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
         updates: LineParser | UpdateLines | None = None,
+        retry: Retry | None = None,
     ) -> ShellDecorator[I, Any]:
         """Declare a node that runs a command; its function returns the `Command`.
 
@@ -204,6 +216,7 @@ class Workflow(Generic[I]):
             max_output_chars: of each stream, at least 1; the rest is cut and flagged.
             updates: a function of a line of standard output that returns an `Update`, several, or
                 None; or `UpdateLines(function, streams=...)`. Called while the command runs.
+            retry: as for `action`.
         """
         options = NodeOptions(
             node_type=NodeType.SHELL,
@@ -212,6 +225,7 @@ class Workflow(Generic[I]):
             effect=effect,
             shell=ShellOptions(parse, allow_nonzero_exit, max_output_chars),
             updates=updates,
+            retry=retry,
         )
         return ShellDecorator(lambda fn: self._declare(fn, options))
 

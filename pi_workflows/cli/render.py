@@ -13,6 +13,7 @@ GLYPH_OF_OUTCOME: Final = {"ok": "✓", "failed": "✗", "timed_out": "⏱", "ca
 GLYPH_CURRENT: Final = "▸"
 GLYPH_EFFECT: Final = "↯"
 GLYPH_UPDATE: Final = "·"
+GLYPH_RETRY: Final = "↻"
 
 PARKED: Final = "parked"
 """What people are shown of a queued run that waits for somebody."""
@@ -114,6 +115,8 @@ def step_line(step: JsonObject) -> str:
     glyph = GLYPH_OF_OUTCOME.get(text_of(step.get("outcome")), "?")
     took = span(step.get("startedAt"), step.get("finishedAt"))
     line = f"{glyph} {node_name(step)}  {took}"
+    if step.get("failedTries") is not None:
+        line += f"  after {text_of(step['failedTries'])} failed"
     error = step.get("error")
     return f"{line}  {first_line(error)}" if isinstance(error, str) else line
 
@@ -147,7 +150,8 @@ def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
         lines.append(f"{GLYPH_CURRENT} {node}  {text_of(state.get('statusDetail'))}".rstrip())
     lines += [f"{GLYPH_UPDATE} {update}" for update in updates]
     lines += _open_effects(state)
-    lines += _standstill(state.get("display"))
+    lines += _retrying(state.get("retrying"))
+    lines += _standstill(state.get("display"), retried="retrying" in state)
     lines += _last_runner(state.get("lastRunner"))
     if isinstance(error := state.get("error"), str):
         lines += ["", safe_text(error)]
@@ -159,7 +163,17 @@ def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def _standstill(display: JsonValue) -> list[str]:
+def _retrying(between: JsonValue) -> list[str]:
+    """Return which node waits for its next try, and why the last one failed."""
+    if not isinstance(between, dict):
+        return []
+    count = text_of(between.get("failedTries"))
+    line = f"{GLYPH_RETRY} {node_name(between)}  {count} failed"
+    error = between.get("error")
+    return [f"{line}: {first_line(error)}" if isinstance(error, str) else line]
+
+
+def _standstill(display: JsonValue, *, retried: bool) -> list[str]:
     """Return why a run does not move, and the next command or when it is started again."""
     if not isinstance(display, dict):
         return []
@@ -173,10 +187,9 @@ def _standstill(display: JsonValue) -> list[str]:
     if display.get("next") is not None:
         lines.append(f"next: {text_of(display['next'])}")
     if display.get("retryAt") is not None:
-        lines += [
-            "",
-            f"it is held back after a death and goes on {local_time(display['retryAt'])}",
-        ]
+        cause = "failed try" if retried else "death"
+        goes_on = local_time(display["retryAt"])
+        lines += ["", f"it is held back after a {cause} and goes on {goes_on}"]
     return lines
 
 

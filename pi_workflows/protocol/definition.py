@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_text
+from pi_workflows.protocol.retry import RetryRule
 from pi_workflows.protocol.states import RunStatus, StepOutcome
 from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
 
@@ -63,6 +64,7 @@ class SnapshotNode:
     node_type: str
     effect_type: str | None
     effect_recovery: str | None
+    retry: RetryRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +102,13 @@ class DefinitionSnapshot:
 
 def _parse_node(node: JsonObject) -> SnapshotNode:
     effect = cast("JsonObject", node.get("effect") or {})
+    retry = cast("JsonObject | None", node.get("retry"))
     return SnapshotNode(
         node_id=cast("str", node["id"]),
         node_type=cast("str", node["type"]),
         effect_type=cast("str | None", effect.get("type")),
         effect_recovery=cast("str | None", effect.get("recovery")),
+        retry=None if retry is None else RetryRule.parse(retry),
     )
 
 

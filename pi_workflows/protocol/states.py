@@ -221,3 +221,4 @@ class ParkReason(enum.StrEnum):
     TIMED_OUT = "runnerTimedOut"
     PROTOCOL_REJECTED = "protocolRejected"
     HANDOFF = "handoff"
+    RETRY_BACKOFF = "retryBackoff"

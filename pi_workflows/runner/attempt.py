@@ -37,6 +37,19 @@ _WHAT: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Which try it is.
+
+    Attributes:
+        visit: of the node, from 1.
+        failed_tries: earlier tries of this visit that ended badly; a crash ends none.
+    """
+
+    visit: int
+    failed_tries: int
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """What all tries of one run share.
 
@@ -55,11 +68,11 @@ class Attempt:
     """One try; the caller opens it, runs it and closes it with what `run` returned."""
 
     def __init__(
-        self, around: Surroundings, node: NodeDefinition, attempt_id: str, visit: int
+        self, around: Surroundings, node: NodeDefinition, attempt_id: str, place: Place
     ) -> None:
         self.node = node
         self.attempt_id = attempt_id
-        self.visit = visit
+        self._place = place
         self._around = around
         self._timeout_ms: int | None = TIMEOUT_DEFAULT_MS
         self._reservation: Reservation | None = None
@@ -67,7 +80,7 @@ class Attempt:
     def open(self, started_at: int) -> None:
         """Announce the try; `started_at` is UTC epoch milliseconds."""
         self._around.outgoing.add(
-            transitions.start_attempt(self.node, self.attempt_id, self.visit, started_at)
+            transitions.start_attempt(self.node, self.attempt_id, self._place.visit, started_at)
         )
 
     def run(self) -> Steps[CallResult]:
@@ -88,12 +101,18 @@ class Attempt:
             result = yield from self._look_after_deadline(self.node.look, result)
         return self._within_output_limit(result)
 
-    def close(self, result: CallResult) -> None:
-        """Announce how the try ended; it travels with what follows."""
-        outgoing = self._around.outgoing
-        if self._reservation is not None:
-            outgoing.add(transitions.settle_effect(self._reservation, result))
-        outgoing.add(transitions.finish_attempt(self.node.node_id, self.attempt_id, result))
+    def close(self, result: CallResult) -> int | None:
+        """Announce how the try ended; it travels with what follows.
+
+        Returns:
+            After how many ms the same visit is tried again; None when this was its last try.
+        """
+        for transition in self._closing(result, self._reservation):
+            self._around.outgoing.add(transition)
+        if not self._is_retried(result, self._reservation):
+            return None
+        assert self.node.retry is not None
+        return self.node.retry.wait_ms(self._place.failed_tries + 1)
 
     def _bind_timeout(self) -> Steps[CallResult | None]:
         """Announce the try's budget; return a result if computing it failed.
@@ -129,7 +148,7 @@ class Attempt:
                 return result
             request = result.output
         wanted = transitions.reserve_effect(
-            self.node.node_id, self.attempt_id, self.visit, effect, request
+            self.node.node_id, self.attempt_id, self._place.visit, effect, request
         )
         outgoing.add(wanted)
         granted = (yield from outgoing.commit())[-1]
@@ -155,7 +174,8 @@ class Attempt:
         if seen.status is EffectStatus.PENDING:
             return None
         result = seen.result(self.node)
-        self._around.outgoing.add(transitions.settle_effect(earlier, result) | {"observed": True})
+        settled = transitions.settle_effect(earlier, result, retried=False)
+        self._around.outgoing.add(settled | {"observed": True})
         return result
 
     def _look_after_deadline(self, look: Look, late: CallResult) -> Steps[CallResult]:
@@ -188,7 +208,8 @@ class Attempt:
             node=node,
             run_id=around.run_id,
             attempt_id=self.attempt_id,
-            visit=self.visit,
+            visit=self._place.visit,
+            attempt=self._place.failed_tries + 1,
             input=around.input,
             outputs=MappingProxyType(around.history.outputs),
             results=MappingProxyType(around.history.results),
@@ -205,13 +226,33 @@ class Attempt:
 
     def _abandonment(self, late: CallResult, reservation: Reservation | None) -> list[JsonObject]:
         """Return what is sent if the code ignores its deadline: nobody can look then."""
-        abandonment: list[JsonObject] = []
-        if reservation is not None:
-            settled = transitions.settle_effect(reservation, late)
-            looked_first = self._reservation is None
-            abandonment.append(settled | {"observed": True} if looked_first else settled)
-        abandonment.append(transitions.finish_attempt(self.node.node_id, self.attempt_id, late))
-        return abandonment
+        closing = self._closing(late, reservation)
+        if reservation is not None and self._reservation is None:  # It was a look that hung.
+            closing[0] |= {"observed": True}
+        return closing
+
+    def _closing(self, result: CallResult, reservation: Reservation | None) -> list[JsonObject]:
+        """Return what closes the try: its effect, if it has one in hand, and then itself."""
+        retried = self._is_retried(result, reservation)
+        finished = transitions.finish_attempt(self.node.node_id, self.attempt_id, result)
+        if retried:
+            finished["retry"] = True
+        if reservation is None:
+            return [finished]
+        return [transitions.settle_effect(reservation, result, retried=retried), finished]
+
+    def _is_retried(self, result: CallResult, reservation: Reservation | None) -> bool:
+        """Say whether the node's retry lets another try follow.
+
+        What may have happened outside without anybody knowing is not for a retry to repeat,
+        unless repeating is harmless; nor is what did happen.
+        """
+        rule, effect = self.node.retry, self.node.effect
+        if rule is None or result.final or (result.returned and effect is not None):
+            return False
+        if result.uncertain and reservation is not None and not reservation.repeatable:
+            return False
+        return rule.allows(result.outcome, self._place.failed_tries + 1)
 
     def _within_output_limit(self, result: CallResult) -> CallResult:
         if result.outcome is not StepOutcome.OK:
@@ -225,6 +266,7 @@ class Attempt:
             f"at most {CONTENT_BYTES_MAX} can be recorded. Write large data to a file and return "
             "its path.",
             receipt=result.receipt,
+            returned=True,
         )
 
     def _identify(self, reservation: Reservation) -> EffectIdentity:
@@ -234,7 +276,7 @@ class Attempt:
             self._around.run_id,
             effect.effect_type,
             self.node.node_id,
-            self.visit,
+            self._place.visit,
         ]
         return EffectIdentity(
             effect_id=reservation.effect_id,
@@ -256,7 +298,7 @@ def _not_to_run(node: NodeDefinition, granted: JsonObject, output: JsonValue) ->
     if granted["status"] != EffectStatus.APPLIED:
         said = f": {granted['error']}" if granted.get("error") is not None else ""
         error = f'EFFECT_REJECTED: node "{node.node_id}": its effect did not happen{said}'
-        return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(error), receipt=receipt)
+        return _last_word(error, receipt)
     broken = broken_rules(node.codec, output)
     if broken:
         path, rule = broken[0]
@@ -264,7 +306,14 @@ def _not_to_run(node: NodeDefinition, granted: JsonObject, output: JsonValue) ->
             f'EFFECT_OUTPUT_REFUSED: node "{node.node_id}": its effect is applied, but the output '
             f"that was given for it is no {node.codec.label}: {path}: {rule}"
         )
-        return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(error), receipt=receipt)
+        return _last_word(error, receipt)
     where = f'node "{node.node_id}" output'
     dumped = node.codec.dump(node.codec.load(output), where=where)
     return CallResult(outcome=StepOutcome.OK, output=dumped, receipt=receipt)
+
+
+def _last_word(error: str, receipt: JsonObject) -> CallResult:
+    """Return the end of a try whose code may not run, which no retry changes."""
+    return CallResult(
+        outcome=StepOutcome.FAILED, error=bounded_text(error), receipt=receipt, final=True
+    )

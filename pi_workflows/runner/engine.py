@@ -9,6 +9,7 @@ What it guarantees:
 - everything that has to be recorded between two pieces of user code travels in one message, so it
   commits as one; only bodies too large for it go ahead;
 - no user code runs before the transitions that announce it are accepted;
+- a failed try that its node's retry lets follow by another one is closed without a step;
 - an accepted output never runs again: resume goes on behind the last recorded step, or re-runs
   the one attempt that was interrupted, under the same visit number;
 - the first refusal ends the loop: nothing is proposed on top of a state the server denies.
@@ -21,7 +22,7 @@ from pi_workflows.authoring.definition import Definition
 from pi_workflows.protocol.definition import EndRun, GoTo, result_record, route
 from pi_workflows.protocol.states import RunStatus
 from pi_workflows.runner import transitions
-from pi_workflows.runner.attempt import Attempt, Surroundings
+from pi_workflows.runner.attempt import Attempt, Place, Surroundings
 from pi_workflows.runner.history import History, parse_step
 from pi_workflows.runner.messages import Ending, EngineLoop, ExitReason, Origin
 from pi_workflows.runner.outgoing import LoopEnded, Outgoing, Steps
@@ -41,6 +42,7 @@ class Engine:
         self._history = History()
         self._outgoing = Outgoing()
         self._input: JsonValue = None
+        self._failed_tries = 0
 
     def run(self) -> EngineLoop:
         """Return the loop, which ends with why it ended.
@@ -76,6 +78,7 @@ class Engine:
         if ready.get("stepCount"):
             yield from self._read_steps()
         boundary = cast("JsonObject", ready.get("boundary") or {})
+        self._failed_tries = cast("int", boundary.get("failedTries", 0))
         interrupted = cast("JsonObject | None", boundary.get("interrupted"))
         if interrupted is not None:
             return GoTo(cast("str", interrupted["nodeId"])), cast("int", interrupted["visit"])
@@ -93,15 +96,32 @@ class Engine:
             position = page.get("next")
 
     def _visit(self, node_id: str, visit: int | None) -> Steps[GoTo | EndRun]:
-        """Run one attempt of a node; what closes it stays unsent, to travel with what follows."""
+        """Try a visit of a node until it is over, which its last try decides.
+
+        What closes a try stays unsent, to travel with what follows. A retry that has to wait is
+        sent at once: the server parks the run then, and this child is done.
+        """
+        number = visit or self._history.next_visit(node_id)
+        failed_tries, self._failed_tries = self._failed_tries, 0
+        while True:
+            retry_in_ms, step = yield from self._try(node_id, Place(number, failed_tries))
+            if retry_in_ms is None:
+                break
+            if retry_in_ms:
+                yield from self._outgoing.commit()
+            failed_tries += 1
+        self._history.record(step)
+        return self._after(step)
+
+    def _try(self, node_id: str, place: Place) -> Steps[tuple[int | None, StepResult]]:
+        """Run one try; return after how many ms it is followed by another one, and its record."""
         node = self._definition.nodes[node_id]
         around = Surroundings(self._run_id, self._input, self._history, self._outgoing)
-        number = visit or self._history.next_visit(node_id)
-        attempt = Attempt(around, node, self._origin.attempt_id(), number)
+        attempt = Attempt(around, node, self._origin.attempt_id(), place)
         started_at = self._origin.now_ms()
         attempt.open(started_at)
         result = yield from attempt.run()
-        attempt.close(result)
+        retry_in_ms = attempt.close(result)
         step = StepResult(
             attempt_id=attempt.attempt_id,
             node_id=node_id,
@@ -112,8 +132,7 @@ class Engine:
             output=result.output,
             error=result.error,
         )
-        self._history.record(step)
-        return self._after(step)
+        return retry_in_ms, step
 
     def _after(self, step: StepResult) -> GoTo | EndRun:
         edge = self._definition.edges.get(step.node_id)

@@ -59,6 +59,7 @@ class Call:
     """One piece of user code to run; the loop goes on with its `CallResult`.
 
     Attributes:
+        attempt: 1 plus the failed tries of the visit.
         input: the run's input as stored.
         outputs: latest `ok` output per node; a later other outcome removes it.
         results: latest result per node, whatever its outcome.
@@ -74,6 +75,7 @@ class Call:
     run_id: str
     attempt_id: str
     visit: int
+    attempt: int = 1
     input: JsonValue
     outputs: Mapping[str, JsonValue]
     results: Mapping[str, StepResult]
@@ -95,6 +97,9 @@ class CallResult:
         receipt: what an action or shell node did, even when it failed; None for others.
         revision: of the run, if the code has moved it by what it sent itself; else None.
         uncertain: whether its effect may have happened although the outcome is not `ok`.
+        returned: whether the code did its work and only its output was refused: the effect is
+            applied then, and the try is the last one.
+        final: whether no declared retry may follow.
     """
 
     outcome: StepOutcome
@@ -103,6 +108,8 @@ class CallResult:
     receipt: JsonObject | None = None
     revision: int | None = None
     uncertain: bool = False
+    returned: bool = False
+    final: bool = False
 
 
 class ExitReason(enum.StrEnum):

@@ -34,7 +34,7 @@ class Sighting:
                 output=self.value,
                 receipt={"actionType": node.action_type, "adopted": True, "observed": True},
             )
-        return CallResult(outcome=StepOutcome.FAILED, error=self.error, uncertain=True)
+        return CallResult(outcome=StepOutcome.FAILED, error=self.error, uncertain=True, final=True)
 
 
 def observed(node: NodeDefinition, seen: object) -> CallResult:

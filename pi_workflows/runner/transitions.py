@@ -26,6 +26,11 @@ class Reservation:
     attempt_number: int
     recovery: str
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether carrying it out again does no harm."""
+        return self.recovery == RecoveryKind.IDEMPOTENT
+
 
 def start_attempt(
     node: NodeDefinition, attempt_id: str, visit: int, started_at: int
@@ -67,25 +72,32 @@ def reserve_effect(
     }
 
 
-def settle_effect(reservation: Reservation, result: CallResult) -> JsonObject:
+def settle_effect(reservation: Reservation, result: CallResult, *, retried: bool) -> JsonObject:
     """Record how a try of an effect ended (B §2).
 
-    One whose outcome is uncertain is `ambiguous`, unless it is idempotent: then it is `rejected`,
-    since carrying it out again is harmless.
+    Code that did its work has applied it, also when only its output is refused. One whose outcome
+    is uncertain is `ambiguous`, unless it is idempotent: then it is `rejected`, since carrying it
+    out again is harmless. With `retried` it goes back to be tried again instead.
     """
     transition: JsonObject = {
         "type": "settleEffect",
         "effectId": reservation.effect_id,
         "attemptNumber": reservation.attempt_number,
     }
-    if result.outcome is StepOutcome.OK:
+    if result.error is not None:
+        transition["error"] = result.error
+    if result.outcome is StepOutcome.OK or result.returned:
         transition["outcome"] = EffectAttemptOutcome.APPLIED.value
         transition["result"] = result.output
         return transition
-    unknown = result.uncertain and reservation.recovery != RecoveryKind.IDEMPOTENT
-    outcome = EffectAttemptOutcome.AMBIGUOUS if unknown else EffectAttemptOutcome.REJECTED
-    transition["outcome"] = outcome.value
-    transition["error"] = result.error
+    if result.uncertain and not reservation.repeatable:
+        transition["outcome"] = EffectAttemptOutcome.AMBIGUOUS.value
+        return transition
+    transition["outcome"] = EffectAttemptOutcome.REJECTED.value
+    if retried:
+        transition["retry"] = True
+        if result.uncertain:
+            transition["outcome"] = EffectAttemptOutcome.INTERRUPTED.value
     return transition
 
 

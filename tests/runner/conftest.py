@@ -30,6 +30,8 @@ class ScriptedServer:
     Attributes:
         refuse: an answer that replaces the real one, by a predicate on the message.
         page: steps per `run.state` reply.
+        failed_tries: of the visit that is under way.
+        parks_retries: whether a try that is to be repeated parks the run.
     """
 
     input: JsonValue = None
@@ -40,6 +42,8 @@ class ScriptedServer:
     active: JsonObject | None = None
     effects: dict[str, JsonObject] = field(default_factory=dict)
     finished: JsonObject | None = None
+    failed_tries: int = 0
+    parks_retries: bool = False
     messages: list[Send] = field(default_factory=list)
     contents: dict[str, bytearray] = field(default_factory=dict)
 
@@ -57,9 +61,14 @@ class ScriptedServer:
             return move(message.payload)
         if message.operation == "run.advance":
             assert message.expected_revision == self.revision
-            results = [self._accept(transition) for transition in transitions_of(message)]
-            return self._reply({"transitions": cast("list[JsonValue]", results)})
+            return self._advance(message)
         return self._reply({})
+
+    def _advance(self, message: Send) -> Reply:
+        results = [self._accept(transition) for transition in transitions_of(message)]
+        if self.parks_retries and transitions_of(message)[-1].get("retry"):
+            return Reply(WorkerMessageOutcome.CLAIM_LOST)
+        return self._reply({"transitions": cast("list[JsonValue]", results)})
 
     @property
     def commits(self) -> list[list[str]]:
@@ -96,6 +105,8 @@ class ScriptedServer:
             boundary["interrupted"] = {
                 key: self.active[key] for key in ("attemptId", "nodeId", "visit")
             }
+        if self.failed_tries:
+            boundary["failedTries"] = self.failed_tries
         resumed = self.active is not None or bool(self.steps)
         content = canonical_bytes(self.input)
         large = len(content) > INLINE_BYTES_MAX
@@ -211,7 +222,7 @@ class ScriptedServer:
         effect = self.effects[cast("str", transition["effectId"])]
         assert effect["status"] == ("pending" if transition.get("observed") else "applying")
         assert effect["attemptNumber"] == transition["attemptNumber"]
-        effect["status"] = transition["outcome"]
+        effect["status"] = "pending" if transition.get("retry") else transition["outcome"]
         assert self._holds(transition, "result") == (transition["outcome"] == "applied")
         effect |= {key: transition[key] for key in transition if key.startswith("result")}
         return {}
@@ -220,6 +231,11 @@ class ScriptedServer:
         assert self.active is not None
         assert transition["attemptId"] == self.active["attemptId"]
         assert self._holds(transition, "output") == (transition["outcome"] == "ok")
+        if transition.get("retry"):
+            self.failed_tries += 1
+            self.active = None
+            return {}
+        self.failed_tries = 0
         started = {key: self.active[key] for key in ("nodeType", "visit", "startedAt")}
         self.steps.append(
             {**transition, **started, "stepIndex": len(self.steps), "finishedAt": 1_000}

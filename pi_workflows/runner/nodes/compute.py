@@ -1,4 +1,4 @@
-"""A compute node: one pure function; a function action runs the same way under an effect."""
+"""A compute node: one pure function."""
 
 from typing import Any
 

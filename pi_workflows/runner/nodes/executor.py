@@ -90,6 +90,7 @@ class Executor:
             outputs=call.outputs,
             results=call.results,
             visit=call.visit,
+            attempt=call.attempt,
             codecs=self._codecs,
             cancelled=cancellation.is_cancelled,
             effect=call.effect,
@@ -135,7 +136,7 @@ class Executor:
             case NodeType.COMPUTE:
                 return run_compute(call.node, context, cancellation)
             case NodeType.ACTION:
-                return run_action(call.node, context, cancellation)
+                return run_action(call.node, context, cancellation, describe=self._describe)
             case NodeType.SHELL:
                 return run_shell(
                     call.node,

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from pi_workflows.authoring.context import Ctx
@@ -84,7 +85,7 @@ def run_shell(
     except _EndedBadly as bad:
         return _failed(_how_it_ended(command, bad.ended), receipt | _tails(ended))
     except BaseException as error:  # noqa: BLE001 - both parsers are foreign code
-        return _failed(describe(error), receipt | _tails(ended))
+        return _refused(describe(error), receipt | _tails(ended), ended)
     return CallResult(outcome=StepOutcome.OK, output=output, receipt=receipt)
 
 
@@ -113,6 +114,15 @@ def _output(node: NodeDefinition, options: ShellOptions, ended: EndedCommand) ->
 
 def _failed(text: str, receipt: JsonObject) -> CallResult:
     return CallResult(outcome=StepOutcome.FAILED, error=bounded_text(text), receipt=receipt)
+
+
+def _refused(text: str, receipt: JsonObject, ended: EndedCommand) -> CallResult:
+    """Return the end of a command that did its work, or was killed over a line on its way.
+
+    No retry repeats either: the one is done, of the other nobody knows.
+    """
+    done = ended.failure is None
+    return replace(_failed(text, receipt), returned=done, final=not done)
 
 
 def _how_it_ended(command: Command, ended_command: EndedCommand) -> str:

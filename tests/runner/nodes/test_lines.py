@@ -64,6 +64,7 @@ def run(
         run_id="run-1",
         attempt_id="attempt-1",
         visit=1,
+        attempt=1,
         input=None,
         outputs={},
         results={},

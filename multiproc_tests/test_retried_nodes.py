@@ -1,0 +1,53 @@
+"""A node with a declared retry, its runner killed in the middle: the count of its tries holds."""
+
+from typing import Final
+
+import pytest
+
+from multiproc_tests.harness.home import Home
+from multiproc_tests.harness.workflows import FIRST, STEPS, THIRD
+
+RETRIED: Final = """
+@wf.action(effect=idempotent("second.done"), retry=Retry(attempts=3, backoff=BACKOFF))
+def second(ctx: Ctx) -> str:
+    place = meet("second", attempt=ctx.attempt, number=ctx.effect.attempt_number)
+    if ctx.attempt < 3:
+        raise RuntimeError(f"no, not at try {ctx.attempt}")
+    return place
+
+"""
+
+
+@pytest.mark.parametrize("backoff", ["0", "0.05"])
+def test_killed_runner_uses_up_no_try_and_the_effect_keeps_its_numbers(
+    home: Home, backoff: str
+) -> None:
+    """Fail, die, fail, succeed: the author sees tries 1, 2, 2, 3; the effect numbers all four.
+
+    Case: D18.
+    """
+    home.servers.start()
+    run_id = home.run(FIRST + RETRIED.replace("BACKOFF", backoff) + THIRD)
+    seen: list[tuple[int, int]] = []
+    for number in range(1, 5):
+        node = home.meetings.arrive("second")
+        seen.append((node.facts["attempt"], node.facts["number"]))
+        if number == 2:
+            node.runner.kill()
+        else:
+            node.go()
+    assert seen == [(1, 1), (2, 2), (2, 3), (3, 4)]
+    home.assert_completed(run_id, STEPS, "second three")
+    (step,) = [step for step in home.show(run_id)["steps"] if step["nodeId"] == "second"]
+    assert step["failedTries"] == 2
+    outcomes = home.database.rows(
+        "SELECT a.attempt_number, a.outcome FROM effect_attempts AS a"
+        " JOIN effects AS e USING (effect_id) WHERE e.effect_type = 'second.done'"
+        " ORDER BY a.attempt_number"
+    )
+    assert [outcome for _, outcome in outcomes] == [
+        "rejected",
+        "interrupted",
+        "rejected",
+        "applied",
+    ]
