@@ -5,7 +5,8 @@ What it guarantees:
 - *Cancelled means not executed*: a cancelled caller's command was withdrawn before it ran, or its
   outcome is awaited and returned;
 - an answer is given only after COMMIT returned, so it is durable;
-- renewals and cancels go first; a batch is bounded by count and by time on the loop;
+- renewals and cancels go first; a batch is bounded by count and by time, and keeps the loop for a
+  few milliseconds at a time: many small batches would commit more often than the disk likes;
 - statements run on the loop, COMMIT in the world's commit executor (measured: a writer thread
   collapses a hundredfold as soon as the loop is busy);
 - nobody of a batch is answered before its COMMIT returned, refused callers included: a refusal may
@@ -28,6 +29,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 import trio
 from trio_util import AsyncBool
 
+from actors.batch_pace import Pace
 from runtime.mailbox import Lane, Letter, Mailbox
 from runtime.sync_points import SyncPoint
 from runtime.world import World
@@ -50,8 +52,8 @@ _Letter = Letter[Command[Any], Any]
 
 INBOX_MAX: Final = 256
 BATCH_MAX: Final = 128
-BATCH_LOOP_S: Final = 0.003
-"""A batch stops taking commands after this much loop time (README 9)."""
+PORTION_MAX: Final = 16
+"""Commands taken at a time; between two portions urgent ones go first."""
 
 BUSY_S: Final = 5.0
 BUSY_RETRY_FIRST_S: Final = 0.001
@@ -303,11 +305,12 @@ class StoreActor:
             return _Fate.ANSWERED
         reached(SyncPoint.COMMAND_AFTER_BEGIN)
         answers: list[Callable[[], None]] = []
-        deadline = self._world.clock.monotonic() + BATCH_LOOP_S
+        pace = Pace(self._world.clock)
         index = 0
         while index < len(taken):
             letter = taken[index]
             index += 1
+            await pace.give_turn()
             try:
                 answers.append(partial(letter.answer, run(letter.message)))
             except SavepointNeeded:
@@ -320,8 +323,8 @@ class StoreActor:
             except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
                 answers.append(partial(letter.refuse, error))
             reached(SyncPoint.COMMAND_AFTER_COMMAND)
-            if more and index == len(taken) < BATCH_MAX and self._has_time(deadline):
-                self._take_more(taken, BATCH_MAX - index)
+            if more and index == len(taken) < BATCH_MAX and pace.has_time:
+                self._take_more(taken, min(PORTION_MAX, BATCH_MAX - index))
         await self._commit(answers)
         return _Fate.ANSWERED
 
@@ -349,9 +352,6 @@ class StoreActor:
             answer = partial(letter.refuse, error)
         reached(SyncPoint.COMMAND_AFTER_COMMAND)
         await self._commit([answer])
-
-    def _has_time(self, deadline: float) -> bool:
-        return self._world.clock.monotonic() < deadline
 
     async def _begin(self) -> None:
         """Begin, waiting on the loop (never in SQLite) while another process holds the lock."""
