@@ -1,6 +1,7 @@
 """The server's own claim between the epoch and the first heartbeat, and after a failed start."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Final, TypeVar, final
 
 import trio
@@ -8,9 +9,9 @@ import trio
 from actors.heartbeat import HEARTBEAT_S
 from runtime.clock import Clock
 from store import host
-from store.batch import Batch, Command, run_alone
+from store.batch import Batch, Command, run_alone, run_alone_each
 from store.database import Writer
-from store.errors import EpochLost, OutcomeUnknown, StateBusyError, StoreError
+from store.errors import EpochLost, OutcomeUnknown, Rejected, StateBusyError, StoreError
 from store.host import HostClaim
 
 ResultT = TypeVar("ResultT")
@@ -43,6 +44,22 @@ class StartingClaim:
         """
         try:
             return run_alone(self._batch, command)
+        except (OutcomeUnknown, EpochLost):
+            self.keep()
+            raise
+
+    def run_each(self, commands: Sequence[Command[object]]) -> list[Rejected | None]:
+        """Run commands in one transaction, in order; one that is refused undoes itself alone.
+
+        Returns:
+            Of each, why it was refused; None when it was carried out.
+
+        Raises:
+            BaseException: whatever else a command raised; nothing was written.
+            OutcomeUnknown: the commit failed.
+        """
+        try:
+            return run_alone_each(self._batch, commands)
         except (OutcomeUnknown, EpochLost):
             self.keep()
             raise

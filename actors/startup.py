@@ -32,13 +32,16 @@ from store import host, quick_check, recovery
 from store.authority import Permit
 from store.batch import Batch, run_alone
 from store.database import Writer
-from store.errors import HostHeldError, Rejected, StateBusyError
+from store.errors import HostHeldError, StateBusyError
 from store.host import HOST_CLAIM_MS, HostClaim, HostProcess
 from store.runs import RunRow
 from store.transaction import Reading, Transaction
 
 OPEN_WAIT_S: Final = 5.0
 """How long a child of a dead server may take to notice that and to close the file."""
+
+RECOVERED_TOGETHER: Final = 64
+"""Runs recovered in one transaction: each alone would wait for the disk."""
 
 _OPEN_RETRY_S: Final = 0.05
 
@@ -278,12 +281,13 @@ class Startup:
         self._reached(SyncPoint.START_LEASES_EXPIRED)
         reading = Reading(opened.writer.connection, self._world.clock.wall_ms())
         under_way = recovery.under_way(reading)
-        for run_id in under_way:
-            try:
-                opened.claim.renew_if_due()
-                opened.claim.run(partial(_recover_run, permit, run_id))
-            except Rejected as refused:
-                self._log.error("run_not_recovered", runId=run_id, code=str(refused.code))
+        for first in range(0, len(under_way), RECOVERED_TOGETHER):
+            part = under_way[first : first + RECOVERED_TOGETHER]
+            opened.claim.renew_if_due()
+            recovering = [partial(_recover_run, permit, run_id) for run_id in part]
+            for run_id, refused in zip(part, opened.claim.run_each(recovering), strict=True):
+                if refused is not None:
+                    self._log.error("run_not_recovered", runId=run_id, code=str(refused.code))
         self._log.info(
             "state_recovered", leases=left.leases, workers=left.workers, runs=len(under_way)
         )

@@ -1,6 +1,6 @@
 """Figures of the store and of whole runs: `python -m bench [--profile] [--json FILE]`.
 
-Takes about a minute, starts a server of its own in a temporary home and leaves nothing behind.
+Takes about three minutes, starts servers of its own in temporary homes and leaves nothing behind.
 Whatever else the machine does shows: compare ratios, and medians of runs on a quiet machine.
 `--profile` prints instead where the CPU time of one command and of one step goes.
 """
@@ -14,7 +14,9 @@ from typing import Final
 
 from bench.disk import measure_disk
 from bench.figures import Section, document
+from bench.footprint import FootprintPlan, measure_footprint
 from bench.long_run import LongRunPlan, measure_long_run
+from bench.restart import RestartPlan, measure_restart
 from bench.simulation import SimulationPlan, measure_simulation
 from bench.step_profile import ProfilePlan, measure_profile
 from bench.store_commands import StorePlan, measure_store
@@ -28,6 +30,8 @@ STORE_PLAN: Final = StorePlan(
 LONG_RUN_PLAN: Final = LongRunPlan(steps=10_000, part=1_000)
 STEP_PLAN: Final = StepPlan(steps=10, alone=40, watched=5, at_once=16, rounds=3)
 SIMULATION_PLAN: Final = SimulationPlan(seeds=10)
+RESTART_PLAN: Final = RestartPlan(killed=(1, 64), left=(1_000,), rounds=3)
+FOOTPRINT_PLAN: Final = FootprintPlan(idle_s=5.0, runs=16)
 PROFILE_PLAN: Final = ProfilePlan(rounds=5, steps=16, messages=2_000)
 
 
@@ -36,10 +40,16 @@ def measure(folder: Path) -> Iterator[Section]:
     yield measure_disk(folder)
     yield measure_store(folder, STORE_PLAN)
     yield measure_long_run(folder, LONG_RUN_PLAN)
-    home = folder / "home"
-    home.mkdir()
-    yield measure_steps(home, STEP_PLAN)
+    yield measure_steps(_home(folder, "steps"), STEP_PLAN)
+    yield measure_restart(folder, RESTART_PLAN)
+    yield measure_footprint(_home(folder, "idle"), FOOTPRINT_PLAN)
     yield measure_simulation(SIMULATION_PLAN)
+
+
+def _home(folder: Path, name: str) -> Path:
+    home = folder / name
+    home.mkdir()
+    return home
 
 
 def profile(folder: Path) -> Iterator[Section]:

@@ -30,8 +30,15 @@ def running_server(home: Path, capacity: int) -> Generator[StatePaths]:
     Raises:
         ServerFailed: it ended early or was not ready in time.
     """
-    said = home / "server.output"
-    with said.open("wb") as output:
+    with launched_server(home, capacity) as process:
+        await_ready(process, home)
+        yield StatePaths(home)
+
+
+@contextmanager
+def launched_server(home: Path, capacity: int) -> Generator["subprocess.Popen[bytes]"]:
+    """Start a server for `home`, ready or not; stop it in the end."""
+    with _output(home).open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "pi_workflows.cli", "server", "run"],
             env={**os.environ, "HOME": str(home), CAPACITY_VARIABLE: str(capacity)},
@@ -42,9 +49,7 @@ def running_server(home: Path, capacity: int) -> Generator[StatePaths]:
             start_new_session=True,
         )
     try:
-        paths = StatePaths(home)
-        _await_ready(process, paths, said)
-        yield paths
+        yield process
     finally:
         process.terminate()
         try:
@@ -54,14 +59,24 @@ def running_server(home: Path, capacity: int) -> Generator[StatePaths]:
             process.wait()
 
 
-def _await_ready(process: "subprocess.Popen[bytes]", paths: StatePaths, said: Path) -> None:
+def await_ready(process: "subprocess.Popen[bytes]", home: Path) -> None:
+    """Wait until the server answers.
+
+    Raises:
+        ServerFailed: it ended early or was not ready in time.
+    """
+    paths = StatePaths(home)
     deadline = time.monotonic() + _READY_S
     while True:
         try:
             open_channel(paths.socket).close()
         except Unavailable:
             if process.poll() is not None or time.monotonic() > deadline:
-                raise ServerFailed(said.read_text(errors="replace")) from None
+                raise ServerFailed(_output(home).read_text(errors="replace")) from None
             time.sleep(_LOOK_S)
         else:
             return
+
+
+def _output(home: Path) -> Path:
+    return home / "server.output"

@@ -37,6 +37,9 @@ READY_S: Final = 15.0
 ANSWER_S: Final = 10.0
 """How long it may take to answer; it takes milliseconds."""
 
+LEAVE_S: Final = 1.0
+"""How long it may take to end when its server is done with it."""
+
 _RECEIVE_BYTES: Final = 65_536
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4 * array.array("i").itemsize)
 
@@ -119,6 +122,12 @@ class TemplateLink:
         if not isinstance(answer, Reaped):
             return UNKNOWN_EXIT
         return ExitStatus(answer.code, answer.signal)
+
+    async def leave(self) -> None:
+        """Close our end and wait, at most a second, until it has ended what waits with it."""
+        await self.child.stream.aclose()
+        with trio.move_on_after(LEAVE_S):
+            await self.child.wait()
 
     def close(self) -> None:
         """Close descriptors that came and were not asked for."""

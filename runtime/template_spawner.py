@@ -98,6 +98,7 @@ class TemplateSpawner:
             async with self._turn:
                 self._not_before = float("inf")
                 if self._link is not None:
+                    await self._link.leave()
                     await self._end(self._link)
 
     async def _current(self) -> TemplateLink | None:

@@ -15,13 +15,13 @@ What it guarantees:
 The actor that owns the writer decides when to begin, how much to take and where COMMIT runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from pi_workflows.protocol.states import ResourceType
 from store import viewer_rows
 from store.database import Writer
-from store.errors import StoreError
+from store.errors import Rejected, StoreError
 from store.host import HostClaim, check_fence
 from store.transaction import Change, IdSource, SavepointNeeded, Transaction
 
@@ -157,6 +157,33 @@ def run_alone(batch: Batch, command: Command[ResultT]) -> ResultT:
         raise
     batch.commit()
     return result
+
+
+def run_alone_each(batch: Batch, commands: Sequence[Command[object]]) -> list[Rejected | None]:
+    """Run commands in one transaction, on this thread; one that is refused undoes itself alone.
+
+    Returns:
+        Of each, in order, why it was refused; None when it was carried out.
+
+    Raises:
+        BaseException: whatever else a command raised; nothing was written.
+    """
+    batch.begin()
+    try:
+        refusals = [_refusal(batch, command) for command in commands]
+    except BaseException:
+        batch.abandon()
+        raise
+    batch.commit()
+    return refusals
+
+
+def _refusal(batch: Batch, command: Command[object]) -> Rejected | None:
+    try:
+        batch.run(command)
+    except Rejected as refused:
+        return refused
+    return None
 
 
 def _advance_views(tx: Transaction) -> None:

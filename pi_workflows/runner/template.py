@@ -7,9 +7,11 @@ imports, so a child is there in milliseconds. What makes a fork of it safe:
 - a child starts from the main frame of the process, closes every descriptor but its own, and
   never comes back into this code.
 
-It belongs to one server: it ends when that closes its end of the socket. A child that it has
-forked lives on by its own socket. Children are reaped when the server asks for it, so until then
-their numbers name nobody else.
+When nobody waits it forks spares, which become the next children.
+
+It belongs to one server: it ends when that closes its end of the socket, and its spares with it. A
+child that it has forked lives on by its own socket. Children are reaped when the server asks for
+it, so until then their numbers name nobody else.
 """
 
 import argparse
@@ -21,11 +23,9 @@ import select
 import signal
 import socket
 import sys
-import time
-import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import Final, NoReturn
 
@@ -44,15 +44,22 @@ from pi_workflows.protocol.template import (
     encode_answer,
     parse_request,
 )
-from pi_workflows.runner.entry import EXIT_CRASHED, EXIT_DONE
+from pi_workflows.runner.entry import EXIT_DONE
 from pi_workflows.runner.exec_strings import ExecString, StringTooLong
+from pi_workflows.runner.forked import Child, Entry, Role, Shown, Spare, hand_over
+from pi_workflows.runner.warming import exercise
 
 MODULE: Final = "pi_workflows.runner.template"
 
 _RECEIVE_BYTES: Final = 65_536
 _DESCRIPTORS_MAX: Final = 64
-_STANDARD: Final = 3
-"""Descriptors below are standard input, output and error."""
+
+SPARES: Final = 2
+"""A run that is started takes a resolver and, right after it, a runner."""
+
+QUIET_MS: Final = 50
+"""How long nobody must have asked before a spare is forked: its exercise would take the processor
+from the child that was asked for last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +69,12 @@ class Warmth:
     Attributes:
         entries: what a child may run, and the module whose `main` does it.
         later: imported when nobody waits.
+        exercise: what a spare does ahead; None has no spares.
     """
 
     entries: Mapping[str, str]
     later: tuple[str, ...] = ()
+    exercise: Callable[[], None] | None = None
 
 
 WARMTH: Final = Warmth(
@@ -74,75 +83,48 @@ WARMTH: Final = Warmth(
         "pi_workflows.runner.resolver": "pi_workflows.runner.resolver",
     },
     later=("trio",),  # Only children with async callbacks need it.
+    exercise=exercise,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    main: Callable[[Sequence[str]], NoReturn]
-    spec: ModuleSpec
+class _Waiting:
+    """A spare, seen from the template."""
 
+    pid: int
+    control: socket.socket
 
-@dataclass(frozen=True, slots=True)
-class _Child:
-    """What a forked child is to become.
-
-    Attributes:
-        null, connection, output: its standard input, its end of the socket pair, and where it
-            prints.
-    """
-
-    request: Fork
-    entry: _Entry
-    null: int
-    connection: int
-    output: int
-
-    def live(self) -> NoReturn:
-        """Run the entry module; the process ends here, on every way."""
-        try:
-            os.setsid()
-            os.dup2(self.null, 0)
-            os.dup2(self.output, 1)
-            os.dup2(self.output, 2)
-            _close_all_but(self.connection)
-            os.environ.clear()
-            os.environ.update(self.request.env)
-            time.tzset()
-            _be_started_as(self.entry.spec)
-            arguments = ["--fd", str(self.connection)]
-            sys.argv = [self.entry.spec.origin or "", *arguments]
-            self.entry.main(arguments)
-        except BaseException:  # noqa: BLE001 - nothing may get back into the template
-            sys.stderr.write(traceback.format_exc())
-            sys.stderr.flush()
-        finally:
-            os._exit(EXIT_CRASHED)
+    def end(self) -> None:
+        """End it at once; it has run nobody's code."""
+        self.control.close()
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
 
 
 class Template:
     """Answers one request after the other until the server is gone."""
 
-    def __init__(self, connection: socket.socket, entries: Mapping[str, str]) -> None:
-        """Serve on `connection`; see `Warmth` for `entries`.
+    def __init__(self, connection: socket.socket, warmth: Warmth) -> None:
+        """Serve on `connection`.
 
         Raises:
             LookupError: this process was not started as the template that it is.
         """
         self._connection: Final = connection
-        self._entries: Final = {name: _entry(module) for name, module in entries.items()}
-        self._marker: Final = ExecString.of_setting(MARKER_VARIABLE)
-        self._module: Final = ExecString.of_argument(MODULE)
+        self._entries: Final = {name: _entry(at) for name, at in warmth.entries.items()}
+        self._later: Final = list(warmth.later)
+        self._exercise: Final = warmth.exercise
+        self._shown: Final = Shown(
+            ExecString.of_setting(MARKER_VARIABLE), ExecString.of_argument(MODULE)
+        )
         self._null: Final = os.open(os.devnull, os.O_RDWR)
         self._descriptors: list[int] = []
+        self._spares: Final[deque[_Waiting]] = deque()
 
-    def serve(self, ahead: Generator[None]) -> _Child | None:
+    def serve(self) -> Role | None:
         """Answer until the end of the stream; return None then.
 
-        It returns in each forked child, too, with what that is to become.
-
-        Args:
-            ahead: is moved on by a piece whenever nobody waits.
+        It returns in each forked process, too, with what that is for.
 
         Raises:
             FrameError: what came is no request.
@@ -151,7 +133,9 @@ class Template:
         decoder = FrameDecoder()
         self._answer(Ready(frozenset(self._entries)))
         while True:
-            self._work_ahead(ahead)
+            role = self._work_ahead()
+            if role is not None:
+                return role
             data, descriptors, _, _ = socket.recv_fds(
                 self._connection, _RECEIVE_BYTES, _DESCRIPTORS_MAX
             )
@@ -159,20 +143,50 @@ class Template:
                 return None
             self._descriptors.extend(descriptors)
             for line in decoder.feed(data):
-                child = self._meet(parse_request(line))
-                if child is not None:
-                    return child
+                role = self._meet(parse_request(line))
+                if role is not None:
+                    return role
 
-    def _work_ahead(self, ahead: Generator[None]) -> None:
+    def end(self) -> None:
+        """End what waits here."""
+        for spare in self._spares:
+            spare.end()
+
+    def _work_ahead(self) -> Role | None:
+        """Do what is not needed yet, piece by piece, until a request has come."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
-        while not poll.poll(0):
-            try:
-                next(ahead)
-            except StopIteration:
-                return
+        while self._later and not poll.poll(0):
+            importlib.import_module(self._later.pop(0))
+            freeze()
+        exercise = self._exercise
+        while exercise is not None and len(self._spares) < SPARES and not poll.poll(QUIET_MS):
+            role = self._fork_spare(exercise)
+            if role is not None:
+                return role
+        return None
 
-    def _meet(self, request: Request) -> _Child | None:
+    def _fork_spare(self, exercise: Callable[[], None]) -> Role | None:
+        """Fork a spare; what is returned is returned in the spare only."""
+        ours, theirs = socket.socketpair()
+        pid = os.fork()
+        if pid == 0:
+            self._forget(ours)
+            return Spare(self._entries, self._shown, self._null, theirs.detach(), exercise)
+        theirs.close()
+        self._spares.append(_Waiting(pid, ours))
+        return None
+
+    def _forget(self, *sockets: socket.socket) -> None:
+        """In a forked process: have no object close what is closed by its number.
+
+        All numbers but its own are closed there; an object that did so later on would close
+        whatever has the number then.
+        """
+        for one in (*sockets, self._connection, *(spare.control for spare in self._spares)):
+            one.detach()
+
+    def _meet(self, request: Request) -> Role | None:
         match request:
             case Reap(pid):
                 self._answer(_reap(pid))
@@ -180,41 +194,52 @@ class Template:
             case Fork():
                 return self._fork(request)
 
-    def _fork(self, request: Fork) -> _Child | None:
-        """Fork and answer; what is returned is returned in the child only."""
-        connection, output = self._descriptors[:FORK_DESCRIPTORS]
+    def _fork(self, request: Fork) -> Role | None:
+        """Have a child and answer; what is returned is returned in the child only."""
+        given = self._descriptors[:FORK_DESCRIPTORS]
         del self._descriptors[:FORK_DESCRIPTORS]
-        child = _Child(request, self._entries[request.module], self._null, connection, output)
         try:
-            pid = self._fork_as(request)
+            # All that can fail is done before the fork, here, and undone below. So a child has
+            # its own directory and is known by its own marker from its first moment on.
+            os.chdir(request.cwd)
+            self._shown.show(request)
+            pid = self._give_to_spare(request, given) or os.fork()
         except (OSError, StringTooLong) as error:
             answer: Answer = Refused(str(error))
             watch = None
         else:
             if pid == 0:
-                # Its number is closed with all others. An object that did so later on would close
-                # whatever has the number then.
-                self._connection.detach()
-                return child
+                self._forget()
+                connection, output = given
+                entry = self._entries[request.module]
+                return Child(request, entry, self._null, connection, output)
             answer, watch = _watched(pid)
-        self._marker.restore()
-        self._module.restore()
+        self._shown.restore()
         os.chdir("/")
-        os.close(connection)
-        os.close(output)
+        for descriptor in given:
+            os.close(descriptor)
         self._answer(answer, watch)
         return None
 
-    def _fork_as(self, request: Fork) -> int:
-        """Fork; return 0 in the child.
+    def _give_to_spare(self, request: Fork, given: Sequence[int]) -> int | None:
+        """Let the spare become the child, in the folder that is the current one.
 
-        All that can fail is done before, in this process, and undone by the caller. So a child is
-        known by its own marker from its first moment on.
+        Returns:
+            Its process id; None when there is no spare, or none any more.
         """
-        os.chdir(request.cwd)
-        self._marker.show(request.marker)
-        self._module.show(request.module)
-        return os.fork()
+        if not self._spares:
+            return None
+        spare = self._spares.popleft()
+        folder = os.open(".", os.O_PATH | os.O_DIRECTORY)
+        try:
+            hand_over(spare.control, request, [*given, folder])
+        except OSError:
+            spare.end()
+            return None
+        finally:
+            os.close(folder)
+        spare.control.close()
+        return spare.pid
 
     def _answer(self, answer: Answer, descriptor: int | None = None) -> None:
         """Send an answer, and with it a descriptor, which is closed here."""
@@ -248,43 +273,20 @@ def _reap(pid: int) -> Answer:
     return Reaped(None, -code) if code < 0 else Reaped(code, None)
 
 
-def _close_all_but(kept: int) -> None:
-    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - `Path` would cost as much again
-        descriptor = int(entry)
-        if descriptor >= _STANDARD and descriptor != kept:
-            # The one that read the folder is among them, and is closed already.
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
-
-
-def _entry(module: str) -> _Entry:
+def _entry(module: str) -> Entry:
     spec = find_spec(module)
     assert spec is not None
-    return _Entry(importlib.import_module(module).main, spec)
+    return Entry(importlib.import_module(module).main, spec)
 
 
-def _be_started_as(spec: ModuleSpec) -> None:
-    """Make `__main__` say what it would say after `python -m`: multiprocessing reads it."""
-    main = sys.modules["__main__"]
-    main.__spec__ = spec
-    main.__file__ = spec.origin
-
-
-def _ahead(modules: Sequence[str]) -> Generator[None]:
-    for module in modules:
-        importlib.import_module(module)
-        yield
-    _freeze()
-
-
-def _freeze() -> None:
+def freeze() -> None:
     """Keep what is there out of every later collection: it would copy the pages in each child."""
     gc.collect()
     gc.freeze()
 
 
 def main(arguments: Sequence[str], warmth: Warmth = WARMTH) -> NoReturn:
-    """Serve until the server is gone; in a child, live its life.
+    """Serve until the server is gone; in a forked process, live for what that is for.
 
     Args:
         arguments: `--fd N`, the inherited end of the socket pair.
@@ -294,13 +296,14 @@ def main(arguments: Sequence[str], warmth: Warmth = WARMTH) -> NoReturn:
     parser.add_argument("--fd", type=int, required=True)
     connection = socket.socket(fileno=parser.parse_args(arguments).fd)
     connection.set_inheritable(False)
-    template = Template(connection, warmth.entries)
-    _freeze()
-    child = None
+    template = Template(connection, warmth)
+    freeze()
+    role = None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        child = template.serve(_ahead(warmth.later))
-    if child is not None:
-        child.live()
+        role = template.serve()
+    if role is not None:
+        role.live()
+    template.end()
     os._exit(EXIT_DONE)
 
 

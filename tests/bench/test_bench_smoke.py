@@ -7,7 +7,9 @@ import pytest
 
 from bench import __main__ as program
 from bench.figures import Section, document, percentile
+from bench.footprint import FootprintPlan
 from bench.long_run import LongRunPlan
+from bench.restart import RestartPlan
 from bench.simulation import SimulationPlan
 from bench.step_profile import ProfilePlan
 from bench.store_commands import StorePlan
@@ -17,6 +19,8 @@ from pi_workflows.protocol.canonical import parse_json
 TINY_STORE = StorePlan(rounds=1, singles=2, groups=1, switch_interval_s=0.005)
 TINY_LONG_RUN = LongRunPlan(steps=40, part=10)
 TINY_PROFILE = ProfilePlan(rounds=1, steps=1, messages=2)
+TINY_RESTART = RestartPlan(killed=(1,), left=(2,), rounds=1)
+TINY_FOOTPRINT = FootprintPlan(idle_s=0.1, runs=1)
 TINY_STEPS = StepPlan(steps=2, alone=1, watched=1, at_once=2, rounds=1)
 
 
@@ -28,6 +32,8 @@ def test_program_prints_every_figure_and_leaves_nothing(
     monkeypatch.setattr(program, "LONG_RUN_PLAN", TINY_LONG_RUN)
     monkeypatch.setattr(program, "STEP_PLAN", TINY_STEPS)
     monkeypatch.setattr(program, "SIMULATION_PLAN", SimulationPlan(seeds=1))
+    monkeypatch.setattr(program, "RESTART_PLAN", TINY_RESTART)
+    monkeypatch.setattr(program, "FOOTPRINT_PLAN", TINY_FOOTPRINT)
     figures = tmp_path / "figures.json"
     with tempfile.TemporaryDirectory(prefix="b-") as short:  # A socket's path is limited.
         monkeypatch.setattr(tempfile, "tempdir", short)
@@ -47,6 +53,11 @@ def test_program_prints_every_figure_and_leaves_nothing(
         "run_2_step_2_at_once_stepping",
         "run_asked_to_first_node_p50",
         "simulation_scenarios",
+        "template_start_to_ready",
+        "restart_1_runs_to_first",
+        "restart_2_runs_to_2_resumed",
+        "idle_cpu",
+        "run_memory",
     } <= printed & written.keys()
 
 

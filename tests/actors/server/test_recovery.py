@@ -10,11 +10,12 @@ import pytest
 import trio
 import trio.testing
 
+from actors import startup
 from runtime.process import ExitStatus
 
 if TYPE_CHECKING:
     from tests.actors.conftest import RunnerEnd
-    from tests.actors.server.conftest import Start
+    from tests.actors.server.conftest import Running, Start
 
 Clock = trio.testing.MockClock
 STATE: Final = """
@@ -65,18 +66,16 @@ async def test_effect_in_flight_at_a_crash_goes_by_its_recovery_kind(
         )
         return await child.leave("finished")
 
-    image = home / "image"
     with trio.fail_after(60):
         async with start() as running:
             running.bench.children(act)
             await running.bench.create_with_effect("mail.send", recovery)
             await trio.sleep(1)
             assert running.bench.spawner.living == 1
-            shutil.copytree(running.paths.state_dir, image, ignore=shutil.ignore_patterns("host*"))
+            _take_image(running, home)
             running.server.stopping.set()
             await running.ended.wait()
-        for file in image.iterdir():
-            shutil.copy(file, running.paths.state_dir / file.name)
+        _put_back(running, home)
         running.bench.children(again)
         async with start() as running:
             await trio.sleep(2)
@@ -88,3 +87,46 @@ async def test_effect_in_flight_at_a_crash_goes_by_its_recovery_kind(
             running.server.stopping.set()
             await running.ended.wait()
             assert running.failure is None
+
+
+async def test_start_recovers_every_run_however_many_it_takes_at_a_time(
+    autojump_clock: Clock, start: "Start", home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two to a transaction here, of as many as a server has in hand."""
+
+    async def hang(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        await child.advance(child.started("first"))
+        return await child.hang()
+
+    monkeypatch.setattr(startup, "RECOVERED_TOGETHER", 2)
+    with trio.fail_after(60):
+        async with start() as running:
+            running.bench.children(hang)
+            for _ in range(5):
+                await running.bench.create()
+            await trio.sleep(1)
+            in_hand = running.bench.rows("SELECT count(*) FROM run_workers WHERE ready_at > 0")
+            _take_image(running, home)
+            running.server.stopping.set()
+            await running.ended.wait()
+        _put_back(running, home)
+        running.bench.children(running.bench.working)
+        async with start() as running:
+            await trio.sleep(2)
+            orphaned = "SELECT count(*) FROM run_workers WHERE status = 'orphaned'"
+            assert running.bench.rows(orphaned) == in_hand == [(4,)]
+            assert running.bench.rows("SELECT DISTINCT status FROM runs") == [("completed",)]
+            running.server.stopping.set()
+            await running.ended.wait()
+
+
+def _take_image(running: "Running", home: Path) -> None:
+    """Keep the files as they are now: what a killed server leaves."""
+    ignored = shutil.ignore_patterns("host*")
+    shutil.copytree(running.paths.state_dir, home / "image", ignore=ignored)
+
+
+def _put_back(running: "Running", home: Path) -> None:
+    for file in (home / "image").iterdir():
+        shutil.copy(file, running.paths.state_dir / file.name)

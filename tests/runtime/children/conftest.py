@@ -1,10 +1,12 @@
 """Children that run a script, started by each of the two spawners."""
 
+import contextlib
 import random
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -12,6 +14,7 @@ import pytest
 import trio
 
 from pi_workflows.protocol.template import MARKER_VARIABLE
+from pi_workflows.runner.template import SPARES
 from runtime.backoff import Backoff
 from runtime.child_environment import child_environment
 from runtime.clock import SystemClock
@@ -26,7 +29,7 @@ from runtime.template_spawner import TemplateSpawner
 
 MARKER: Final = "child-5f0c"
 FOLDER: Final = Path(__file__).parent
-Kind = Literal["exec", "fork"]
+Kind = Literal["exec", "fork", "spare"]
 
 AT_ONCE: Final = Backoff(initial_ms=0, factor=1, delay_ms_max=0)
 """Lets a spawner try a new template with the next spawn."""
@@ -35,7 +38,8 @@ _TEMPLATE: Final = f"""
 import sys
 sys.path.insert(0, {str(FOLDER)!r})
 from pi_workflows.runner.template import Warmth, main
-main(sys.argv[2:], Warmth({{"scripted_entry": "scripted_entry"}}))
+from pi_workflows.runner.warming import exercise
+main(sys.argv[2:], Warmth({{"scripted_entry": "scripted_entry"}}, exercise=EXERCISE))
 """
 
 
@@ -63,9 +67,10 @@ def shell(command: str) -> ChildSpec:
     return script(f"import os; os.execv('/bin/sh', ['sh', '-c', {command!r}])")
 
 
-def scripted_template() -> Program:
+def scripted_template(*, has_spares: bool = False) -> Program:
     """Start a template whose children run scripts."""
-    argv = (sys.executable, "-P", "-c", _TEMPLATE, TEMPLATE_MODULE, "--fd", "{fd}")
+    code = _TEMPLATE.replace("EXERCISE", "exercise" if has_spares else "None")
+    argv = (sys.executable, "-P", "-c", code, TEMPLATE_MODULE, "--fd", "{fd}")
     marker = "template-77d1".ljust(MARKER_BYTES, ".")
     return start_program(argv, cwd="/", env=child_environment(), marker=marker)
 
@@ -113,17 +118,42 @@ async def warm(forks: TemplateSpawner) -> None:
             await child.wait()
 
 
-@pytest.fixture(params=["exec", "fork"])
-async def spawner(request: pytest.FixtureRequest, make_forks: MakeForks) -> AsyncIterator[Spawner]:
-    """Each of the two that production has."""
+@pytest.fixture
+async def spares(
+    make_forks: MakeForks, registry: ProcessRegistry
+) -> AsyncIterator[TemplateSpawner]:
+    """A spawner whose template has all its spares."""
+    made = make_forks(partial(scripted_template, has_spares=True))
+    await warm(made)
+    await await_spares(registry)
+    yield made
+    await made.aclose()
+
+
+async def await_spares(registry: ProcessRegistry) -> list[int]:
+    """Wait until the one template has all its spares; return their process ids."""
+    (template,) = registry.children()
+    with trio.fail_after(30):
+        while len(found := children_of(template.identity.pid)) < SPARES:
+            await trio.lowlevel.checkpoint()
+    return found
+
+
+@pytest.fixture(params=["exec", "fork", "spare"])
+async def spawner(
+    request: pytest.FixtureRequest, make_forks: MakeForks, registry: ProcessRegistry
+) -> AsyncIterator[Spawner]:
+    """Each way in which production starts a child."""
     kind: Kind = request.param
     if kind == "exec":
         yield ExecSpawner()
         return
-    forks = make_forks()
-    await warm(forks)
-    yield forks
-    await forks.aclose()
+    made = make_forks(partial(scripted_template, has_spares=kind == "spare"))
+    await warm(made)
+    if kind == "spare":
+        await await_spares(registry)
+    yield made
+    await made.aclose()
 
 
 @asynccontextmanager
@@ -135,6 +165,26 @@ async def started(spawner: Spawner, spec: ChildSpec) -> AsyncIterator[Child]:
             yield child
         finally:
             await child.stop(grace_s=0)
+
+
+def children_of(parent: int) -> list[int]:
+    """Return the living children of a process."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and parent_of(int(entry.name)) == parent:
+                found.append(int(entry.name))
+    return found
+
+
+def parent_of(pid: int) -> int:
+    """Return the parent of a process; 0 of one that has ended.
+
+    Raises:
+        OSError: there is no such process.
+    """
+    state, parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+    return 0 if state == "Z" else int(parent)
 
 
 def marker_of(pid: int) -> list[str]:

@@ -1,5 +1,6 @@
 """Behaviour of forks of a template, and of what takes over when there is none."""
 
+import contextlib
 import json
 import os
 import resource
@@ -30,18 +31,15 @@ from runtime.template_spawner import TemplateSpawner
 from tests.runtime.children.conftest import (
     MARKER,
     MakeForks,
+    await_spares,
     marker_of,
+    parent_of,
     script,
     scripted_template,
     shell,
     started,
     warm,
 )
-
-
-def _parent(pid: int) -> int:
-    stat = Path(f"/proc/{pid}/stat").read_text()
-    return int(stat.rpartition(")")[2].split()[1])
 
 
 def _template(registry: ProcessRegistry) -> ProcessIdentity:
@@ -70,7 +68,7 @@ async def test_child_is_forked_and_says_so_to_nobody(
     forks: TemplateSpawner, registry: ProcessRegistry
 ) -> None:
     async with started(forks, script("import os; os.read(fd, 1)")) as child:
-        assert _parent(child.pid) == _template(registry).pid
+        assert parent_of(child.pid) == _template(registry).pid
         assert marker_of(child.pid) == [f"PI_WORKFLOWS_CHILD={MARKER}"]
         assert b"scripted_entry" in _arguments(child.pid)
         assert TEMPLATE_MODULE.encode() not in _arguments(child.pid)
@@ -102,10 +100,52 @@ async def test_template_keeps_no_descriptor_of_its_children(
         assert _descriptors_of(template) == before
 
 
+async def test_spares_become_the_next_children_and_are_replaced(
+    spares: TemplateSpawner, registry: ProcessRegistry
+) -> None:
+    waiting = await await_spares(registry)
+    code = "import os; os.read(fd, 1)"
+    async with started(spares, script(code)) as first, started(spares, script(code)) as second:
+        assert {first.pid, second.pid} == set(waiting)
+        async with started(spares, script(code)) as third:
+            assert third.pid not in waiting
+    assert set(await await_spares(registry)).isdisjoint(waiting)
+
+
+async def test_spare_that_was_killed_costs_no_spawn(
+    spares: TemplateSpawner, registry: ProcessRegistry
+) -> None:
+    killed = await await_spares(registry)
+    for spare in killed:
+        os.kill(spare, signal.SIGKILL)
+        await _await_ended(spare)
+    async with started(spares, script("")) as child:
+        assert child.pid not in killed
+        assert await child.wait() == ExitStatus(0, None)
+
+
+async def test_spares_end_with_their_template_however_it_ends(
+    spares: TemplateSpawner, registry: ProcessRegistry
+) -> None:
+    waiting = await await_spares(registry)
+    template = _template(registry)
+    os.kill(template.pid, signal.SIGKILL)
+    for spare in waiting:
+        await _await_ended(spare)
+    await _await_gone(template)
+    async with started(spares, script("")) as child:
+        await child.wait()
+        again = [identity_of(spare) for spare in await await_spares(registry)]
+    await spares.aclose()
+    for member in again:
+        assert member is not None
+        assert is_alive(member) is Liveness.GONE
+
+
 async def test_child_without_a_module_is_started_by_exec(forks: TemplateSpawner) -> None:
     spec = ChildSpec(argv=("/bin/sleep", "300"), cwd="/", env={}, marker=MARKER)
     async with started(forks, spec) as child:
-        assert _parent(child.pid) == os.getpid()
+        assert parent_of(child.pid) == os.getpid()
 
 
 async def test_module_that_the_template_does_not_know_is_started_by_exec(
@@ -115,7 +155,7 @@ async def test_module_that_the_template_does_not_know_is_started_by_exec(
         argv=("/bin/sleep", "300"), cwd="/", env={}, marker=MARKER, module="somebody.elses"
     )
     async with started(forks, spec) as child:
-        assert _parent(child.pid) == os.getpid()
+        assert parent_of(child.pid) == os.getpid()
 
 
 async def test_environment_or_marker_that_no_request_can_carry_takes_an_exec(
@@ -124,7 +164,7 @@ async def test_environment_or_marker_that_no_request_can_carry_takes_an_exec(
     large = {f"LARGE_{number}": "x" * 100_000 for number in range(11)}
     for spec in (script("", env=large), script("", marker="m" * (MARKER_BYTES + 1))):
         async with started(forks, spec) as child:
-            assert _parent(child.pid) == os.getpid()
+            assert parent_of(child.pid) == os.getpid()
             assert await child.wait() == ExitStatus(0, None)
     assert len(_log(log_path, "fork_impossible")) == 2
 
@@ -175,7 +215,7 @@ async def test_dead_template_costs_no_spawn_and_is_replaced(
     async with started(forks, shell("sleep 300")) as child:
         second = _template(registry)
         assert second != first
-        assert _parent(child.pid) == second.pid
+        assert parent_of(child.pid) == second.pid
     (failed,) = _log(log_path, "template_failed")
     assert failed["error"] == "it has ended"
 
@@ -186,7 +226,7 @@ async def test_template_that_dies_instead_of_answering_costs_no_spawn(
     """Which of the two it was, the template's end or the request, must not matter."""
     forks = make_forks(_template_that_says('{"modules":["scripted_entry"],"outcome":"ready"}'))
     async with started(forks, script("")) as child:
-        assert _parent(child.pid) == os.getpid()
+        assert parent_of(child.pid) == os.getpid()
         assert await child.wait() == ExitStatus(0, None)
     assert len(_log(log_path, "template_failed")) == 1
     await forks.aclose()
@@ -207,7 +247,7 @@ async def test_without_a_template_children_start_by_exec_and_the_log_says_why(
 ) -> None:
     forks = make_forks(start)
     async with started(forks, script("")) as child:
-        assert _parent(child.pid) == os.getpid()
+        assert parent_of(child.pid) == os.getpid()
     (failed,) = _log(log_path, "template_failed")
     assert failed["level"] == "warning"
     assert failed["error"]
@@ -222,7 +262,7 @@ async def test_template_that_hangs_is_ended_and_the_spawn_goes_on_by_exec(
     template = _template(registry)
     os.kill(template.pid, signal.SIGSTOP)
     async with started(forks, shell("sleep 300")) as child:
-        assert _parent(child.pid) == os.getpid()
+        assert parent_of(child.pid) == os.getpid()
         assert is_alive(template) is Liveness.GONE
 
 
@@ -245,7 +285,7 @@ async def test_fork_that_was_asked_for_is_waited_for_when_it_is_cancelled(
                 await trio.testing.wait_all_tasks_blocked()
             os.kill(template, signal.SIGCONT)
     (child,) = spawned
-    assert _parent(child.pid) == template
+    assert parent_of(child.pid) == template
     await child.stop(grace_s=0)
 
 
@@ -256,7 +296,7 @@ async def test_child_that_no_descriptor_is_left_for_is_ended_again(
     with _descriptors_left(4), pytest.raises(SpawnFailed, match="no descriptor"):
         await forks.spawn(shell("sleep 300"))
     async with started(forks, shell("sleep 300")) as child:
-        assert _parent(child.pid) == template
+        assert parent_of(child.pid) == template
 
 
 async def test_template_is_registered_before_it_forks_and_until_it_has_ended(
@@ -271,7 +311,7 @@ async def test_template_is_registered_before_it_forks_and_until_it_has_ended(
     assert registry.children() == ()
     assert is_alive(entry.identity) is Liveness.GONE
     async with started(forks, script("")) as child:
-        assert _parent(child.pid) == os.getpid()
+        assert parent_of(child.pid) == os.getpid()
 
 
 async def test_template_ends_when_its_server_does() -> None:
@@ -329,6 +369,12 @@ def _arguments(pid: int) -> list[bytes]:
 
 def _descriptors_of(pid: int) -> set[str]:
     return {entry.name for entry in Path(f"/proc/{pid}/fd").iterdir()}
+
+
+async def _await_ended(pid: int) -> None:
+    with trio.fail_after(30), contextlib.suppress(OSError):
+        while parent_of(pid):
+            await trio.lowlevel.checkpoint()
 
 
 async def _await_gone(identity: ProcessIdentity) -> None:

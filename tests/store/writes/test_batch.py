@@ -9,7 +9,7 @@ import pytest
 from pi_workflows.protocol.states import ActorType
 from store import host, leases
 from store.authority import Permit
-from store.batch import Batch, TransactionDied, run_alone
+from store.batch import Batch, TransactionDied, run_alone, run_alone_each
 from store.errors import EpochLost, HostHeldError, ProposalRefused, RunExistsError
 from store.host import HostClaim, HostProcess
 from store.opening import open_writer
@@ -94,6 +94,26 @@ def test_transaction_that_died_is_reported_so_that_the_innocent_run_again(
     assert store.dump() == before
     run_alone(store.batch, innocent)
     assert runs_of(store) == ["run-1", "run-2"]
+
+
+def test_of_commands_that_a_start_runs_together_the_refused_one_undoes_itself_alone(
+    store: "WriteStore",
+) -> None:
+    store.create("run-1")
+    commands = [creating(store, run_id) for run_id in ("run-2", "run-1", "run-3")]
+    refusals = run_alone_each(store.batch, commands)
+    assert [type(refusal) for refusal in refusals] == [type(None), RunExistsError, type(None)]
+    assert runs_of(store) == ["run-1", "run-2", "run-3"]
+
+
+def test_of_commands_that_a_start_runs_together_none_survives_a_fault(
+    store: "WriteStore",
+) -> None:
+    store.create("run-1")
+    before = store.dump()
+    with pytest.raises(TransactionDied):
+        run_alone_each(store.batch, [creating(store, "run-2"), _kill_transaction])
+    assert store.dump() == before
 
 
 @pytest.mark.parametrize(
