@@ -4,15 +4,21 @@ Each is an async function of a `SimulatedWorld` and takes all its chance from th
 examples of how a scenario is written.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import trio
 
-from pi_workflows.chaos.core_workflows import OUTPUT, WORKFLOWS
+from pi_workflows.chaos.core_workflows import WORKFLOWS
 from pi_workflows.chaos.invariants import InvariantBroken
-from pi_workflows.chaos.simulated_client import SimulatedClient
+from pi_workflows.chaos.keeping import (
+    Keeper,
+    complete,
+    require_quiet,
+    start_runs,
+    status_of,
+    stop,
+)
 from pi_workflows.chaos.simulated_world import (
     Installation,
     Scenario,
@@ -21,11 +27,10 @@ from pi_workflows.chaos.simulated_world import (
     SimulatedWorld,
     simulate,
 )
+from pi_workflows.chaos.storm import storm
 from pi_workflows.client.errors import Refused
-from pi_workflows.protocol.canonical import JsonObject
 from runtime.sync_points import SyncPoint
 
-RUNS: Final = 3
 DEATHS: Final = 3
 SLEEP_S: Final = 600.0
 """How long the machine sleeps, or how far its wall clock is set: ten minutes."""
@@ -42,32 +47,32 @@ _NEVER_DEADLY: Final = frozenset({SyncPoint.SOCKET_MID_FRAME})
 async def one_run(world: SimulatedWorld) -> None:
     """A run of compute and action nodes, and nothing else happens."""
     server, client = world.start_server(), world.client()
-    await _complete(world, client, [await world.start_run(client, "tally")])
-    await _stop(world, server)
+    await complete(world, client, [await world.start_run(client, "tally")])
+    await stop(world, server)
 
 
 async def several_runs(world: SimulatedWorld) -> None:
     """More runs than may be served at a time."""
     server, client = world.start_server(), world.client()
-    await _complete(world, client, await _start_runs(world, client))
-    await _stop(world, server)
+    await complete(world, client, await start_runs(world, client))
+    await stop(world, server)
 
 
 async def runner_dies(world: SimulatedWorld) -> None:
     """Runners are killed at any instant."""
     server, client = world.start_server(), world.client()
-    runs = await _start_runs(world, client)
+    runs = await start_runs(world, client)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_kill_runners, world)
-        await _complete(world, client, runs)
+        await complete(world, client, runs)
         nursery.cancel_scope.cancel()
-    await _stop(world, server)
+    await stop(world, server)
 
 
 async def runner_freezes(world: SimulatedWorld) -> None:
     """A runner stands still for a while, perhaps for longer than its claim lasts."""
     server, client = world.start_server(), world.client()
-    runs = await _start_runs(world, client)
+    runs = await start_runs(world, client)
     await trio.sleep(world.chance.random() * _BUSY_S / 2)
     runners = world.runners()
     if runners:
@@ -75,20 +80,20 @@ async def runner_freezes(world: SimulatedWorld) -> None:
         world.machine.pause(frozen)
         await trio.sleep(world.chance.random() * 100)
         world.machine.resume(frozen)
-    await _complete(world, client, runs)
-    await _stop(world, server)
+    await complete(world, client, runs)
+    await stop(world, server)
 
 
 async def server_dies(world: SimulatedWorld) -> None:
     """Servers are killed at any instant, while they start too, and started again."""
-    keeper = _Keeper(world)
+    keeper = Keeper(world)
     client = world.client()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.keep)
         nursery.start_soon(_kill_servers, world, keeper)
-        await _complete(world, client, await _start_runs(world, client))
+        await complete(world, client, await start_runs(world, client))
         nursery.cancel_scope.cancel()
-    await _stop(world, keeper.server)
+    await stop(world, keeper.server)
 
 
 async def server_dies_at_a_point(world: SimulatedWorld) -> None:
@@ -100,22 +105,22 @@ async def server_dies_at_a_point(world: SimulatedWorld) -> None:
             times = 1 + int(world.chance.random() ** 2 * 12)
             server.sync_points.arm(world.chance.choice(points), times)
 
-    keeper = _Keeper(world, arm)
+    keeper = Keeper(world, arm)
     client = world.client()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.keep)
-        await _complete(world, client, await _start_runs(world, client))
+        await complete(world, client, await start_runs(world, client))
         nursery.cancel_scope.cancel()
-    await _stop(world, keeper.server)
+    await stop(world, keeper.server)
 
 
 async def server_freezes(world: SimulatedWorld) -> None:
     """A server stands still, another is started, then the first goes on."""
-    keeper = _Keeper(world)
+    keeper = Keeper(world)
     client = world.client()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.keep)
-        runs = await _start_runs(world, client)
+        runs = await start_runs(world, client)
         frozen = keeper.server
         world.machine.pause(frozen.process)
         await trio.sleep(world.chance.random())
@@ -123,41 +128,41 @@ async def server_freezes(world: SimulatedWorld) -> None:
         await trio.sleep(world.chance.random() * 100)
         world.machine.resume(frozen.process)
         keeper.also(second)
-        await _complete(world, client, runs)
+        await complete(world, client, runs)
         nursery.cancel_scope.cancel()
     for server in (frozen, second, keeper.server):
         if server.is_alive:
             await server.stop()
-    _require_quiet(world)
+    require_quiet(world)
 
 
 async def machine_sleeps(world: SimulatedWorld) -> None:
     """The machine sleeps for ten minutes, or only its wall clock is set forward."""
     server, client = world.start_server(), world.client()
-    runs = await _start_runs(world, client)
+    runs = await start_runs(world, client)
     await trio.sleep(world.chance.random() * _BUSY_S / 2)
     if world.chance.random() < 1 / 2:
         world.machine.step_clock(int(SLEEP_S * 1000))
     else:
         await world.machine.sleep(SLEEP_S)
-    await _complete(world, client, runs)
-    await _stop(world, server)
+    await complete(world, client, runs)
+    await stop(world, server)
 
 
 async def clock_goes_back(world: SimulatedWorld) -> None:
     """The wall clock is set back by an hour: no claim may be shortened by that."""
     server, client = world.start_server(), world.client()
-    runs = await _start_runs(world, client)
+    runs = await start_runs(world, client)
     await trio.sleep(world.chance.random() * _BUSY_S / 2)
     world.machine.step_clock(-3_600_000)
-    await _complete(world, client, runs)
-    await _stop(world, server)
+    await complete(world, client, runs)
+    await stop(world, server)
 
 
 async def run_is_cancelled(world: SimulatedWorld) -> None:
     """A run is cancelled at any instant: it ends once, cancelled or completed."""
     server, client = world.start_server(), world.client()
-    runs = await _start_runs(world, client)
+    runs = await start_runs(world, client)
     await trio.sleep(world.chance.random() * _BUSY_S)
     cancelled = world.chance.choice(runs)
     try:
@@ -166,10 +171,10 @@ async def run_is_cancelled(world: SimulatedWorld) -> None:
         if lost.outcome != "conflict":
             raise
     view = await world.await_end(client, cancelled)
-    if _status(view) not in {"cancelled", "completed"}:
-        raise InvariantBroken(f"{cancelled} was cancelled and is {_status(view)}")
-    await _complete(world, client, [run for run in runs if run != cancelled])
-    await _stop(world, server)
+    if status_of(view) not in {"cancelled", "completed"}:
+        raise InvariantBroken(f"{cancelled} was cancelled and is {status_of(view)}")
+    await complete(world, client, [run for run in runs if run != cancelled])
+    await stop(world, server)
 
 
 async def charged_once(world: SimulatedWorld) -> None:
@@ -177,26 +182,40 @@ async def charged_once(world: SimulatedWorld) -> None:
 
     A run completes, or stands still with its effect ambiguous; nobody charges twice.
     """
-    keeper = _Keeper(world)
+    keeper = Keeper(world)
     client = world.client()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeper.keep)
-        runs = await _start_runs(world, client, "charge")
+        runs = await start_runs(world, client, "charge")
         nursery.start_soon(_kill_runners, world)
         nursery.start_soon(_kill_servers, world, keeper)
         for run_id in runs:
             view = await world.await_end(client, run_id)
-            if _status(view) not in {"completed", "ambiguous"}:
-                raise InvariantBroken(f"{run_id} is {_status(view)}: {view}")
+            if status_of(view) not in {"completed", "ambiguous"}:
+                raise InvariantBroken(f"{run_id} is {status_of(view)}: {view}")
         nursery.cancel_scope.cancel()
-    await _stop(world, keeper.server)
+    await stop(world, keeper.server)
+
+
+async def sent_once(world: SimulatedWorld) -> None:
+    """Runners and servers die around an effect that can be looked for: it is sent once."""
+    keeper = Keeper(world)
+    client = world.client()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeper.keep)
+        runs = await start_runs(world, client, "parcel")
+        nursery.start_soon(_kill_runners, world)
+        nursery.start_soon(_kill_servers, world, keeper)
+        await complete(world, client, runs)
+        nursery.cancel_scope.cancel()
+    await stop(world, keeper.server)
 
 
 async def code_is_late(world: SimulatedWorld) -> None:
     """User code overruns its deadline, and now and then its grace, so that it is abandoned."""
     server, client = world.start_server(), world.client()
-    await _complete(world, client, await _start_runs(world, client, "patience"))
-    await _stop(world, server)
+    await complete(world, client, await start_runs(world, client, "patience"))
+    await stop(world, server)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,85 +244,12 @@ CORE: Final = {
         clock_goes_back,
         run_is_cancelled,
         charged_once,
+        sent_once,
         code_is_late,
+        storm,
     )
 }
 """Every scenario by its name."""
-
-
-class _Keeper:
-    """Starts another server whenever the last one has ended, as a client would on demand.
-
-    Attributes:
-        server: the newest one.
-        started: how many there have been.
-    """
-
-    def __init__(
-        self,
-        world: SimulatedWorld,
-        prepare: Callable[[SimulatedServer, int], None] = lambda _, __: None,
-    ) -> None:
-        """`prepare` is given every server, and its number, before it takes its first step."""
-        self._world: Final = world
-        self._prepare: Final = prepare
-        self.started = 0
-        self.server = self._start()
-
-    async def keep(self) -> None:
-        """Keep a server running until cancelled."""
-        while True:
-            await self.server.process.ended.wait()
-            await trio.sleep(self._world.chance.random())
-            self.server = self._start()
-
-    def also(self, server: SimulatedServer) -> None:
-        """Take the end of another server for that of the newest."""
-        if server.is_alive:
-            self.server = server
-
-    def _start(self) -> SimulatedServer:
-        server = self._world.start_server()
-        self.started += 1
-        self._prepare(server, self.started)
-        return server
-
-
-async def _start_runs(
-    world: SimulatedWorld, client: SimulatedClient, workflow: str = "tally"
-) -> list[str]:
-    return [await world.start_run(client, workflow) for _ in range(RUNS)]
-
-
-async def _complete(world: SimulatedWorld, client: SimulatedClient, runs: list[str]) -> None:
-    """Wait until all runs have ended.
-
-    Raises:
-        InvariantBroken: one did not complete with its output.
-    """
-    for run_id in runs:
-        view = await world.await_end(client, run_id)
-        if _status(view) != "completed" or view.get("finalOutput") != OUTPUT:
-            raise InvariantBroken(f"{run_id} is {_status(view)}, not completed: {view}")
-
-
-def _status(view: JsonObject) -> object:
-    display = view["display"]
-    assert isinstance(display, dict)
-    return display["status"]
-
-
-async def _stop(world: SimulatedWorld, server: SimulatedServer) -> None:
-    if server.is_alive:
-        await server.stop()
-    _require_quiet(world)
-
-
-def _require_quiet(world: SimulatedWorld) -> None:
-    """Check that a server that was stopped in order has left no process behind."""
-    left = [process.name for process in world.children()]
-    if left:
-        raise InvariantBroken(f"processes were left behind: {left}")
 
 
 async def _kill_runners(world: SimulatedWorld) -> None:
@@ -314,7 +260,7 @@ async def _kill_runners(world: SimulatedWorld) -> None:
             world.machine.kill(world.chance.choice(runners))
 
 
-async def _kill_servers(world: SimulatedWorld, keeper: _Keeper) -> None:
+async def _kill_servers(world: SimulatedWorld, keeper: Keeper) -> None:
     for _ in range(DEATHS):
         await trio.sleep(world.chance.random() * _BUSY_S)
         keeper.server.kill()

@@ -31,7 +31,10 @@ workflow = wf.build(start=first)
 
 CHARGE: Final = '''"""A manual effect between two numbers: nobody may charge twice."""
 
+import trio
+
 from pi_workflows import Ctx, Workflow, manual
+from pi_workflows.chaos.outside import outside
 
 wf = Workflow("charge")
 
@@ -42,7 +45,9 @@ def price() -> int:
 
 
 @wf.action(effect=manual("card.charge"))
-def charge(ctx: Ctx[None]) -> int:
+async def charge(ctx: Ctx[None]) -> int:
+    outside().apply(ctx.effect.key)
+    await trio.sleep(1)
     return ctx.output(price) + 1
 
 
@@ -54,6 +59,43 @@ def receipt(ctx: Ctx[None]) -> int:
 wf.edge(price, charge)
 wf.edge(charge, receipt)
 workflow = wf.build(start=price)
+'''
+
+PARCEL: Final = '''"""An effect that can be looked for before it is sent again."""
+
+import trio
+
+from pi_workflows import Ctx, Observation, Workflow, absent, applied, observe
+from pi_workflows.chaos.outside import outside
+
+wf = Workflow("parcel")
+
+
+def look(ctx: Ctx[None]) -> Observation[int]:
+    return applied(2) if outside().has(ctx.effect.key) else absent()
+
+
+@wf.compute()
+def pack() -> int:
+    return 1
+
+
+@wf.action(effect=observe("parcel.send", look))
+async def send(ctx: Ctx[None]) -> int:
+    outside().apply(ctx.effect.key)
+    ctx.progress(label="on its way")
+    await trio.sleep(1)
+    return ctx.output(pack) + 1
+
+
+@wf.compute()
+def delivered(ctx: Ctx[None]) -> int:
+    return ctx.output(send) + 1
+
+
+wf.edge(pack, send)
+wf.edge(send, delivered)
+workflow = wf.build(start=pack)
 '''
 
 PATIENCE: Final = '''"""A step that is given half a second, tried until it is quick enough."""
@@ -83,7 +125,7 @@ wf.edge(breathe, hurry)
 workflow = wf.build(start=hurry)
 '''
 
-WORKFLOWS: Final = {"tally": TALLY, "charge": CHARGE, "patience": PATIENCE}
+WORKFLOWS: Final = {"tally": TALLY, "charge": CHARGE, "parcel": PARCEL, "patience": PATIENCE}
 """Source by name. Each completes with the output `OUTPUT`."""
 
 OUTPUT: Final = 3

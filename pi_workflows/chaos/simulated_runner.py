@@ -16,6 +16,7 @@ import trio
 
 from pi_workflows.authoring.errors import AuthoringError
 from pi_workflows.chaos.journal import Journal
+from pi_workflows.chaos.outside import OUTSIDE, Outside
 from pi_workflows.chaos.simulated_sources import SimulatedSources
 from pi_workflows.protocol.frames import FrameError, parse_canonical
 from pi_workflows.protocol.states import StepOutcome, WorkerMessageOutcome
@@ -55,6 +56,9 @@ from runtime.simulation.streams import SimulatedStream
 
 _LAST_REPLY_S: Final = 10.0
 
+_NESTED: Final = "Attempted to call run() from inside a run()"
+"""What trio says when the executor would open a loop inside this one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
@@ -62,12 +66,14 @@ class Workplace:
 
     Attributes:
         work_s: how long a piece of user code takes; given a number in [0, 1) drawn for it.
+        outside: where effects land.
     """
 
     machine: Machine
     sources: SimulatedSources
     journal: Journal
     work_s: Callable[[Call, float], float]
+    outside: Outside
 
 
 @final
@@ -88,6 +94,7 @@ class SimulatedRunner:
         self._sent = 0
         self._turn = trio.CancelScope()
         self._stop_at: float | None = None
+        self._spoken: list[Send] = []
 
     def attempt_id(self) -> str:
         """Return the next attempt id of this child; see `messages.Origin`."""
@@ -99,6 +106,7 @@ class SimulatedRunner:
 
     async def run(self) -> int:
         """Run until the exit; return its code."""
+        OUTSIDE.set(self._workplace.outside)
         try:
             line = await self._lines.receive()
             if line is None:
@@ -130,7 +138,10 @@ class SimulatedRunner:
         except AuthoringError as error:
             return Ending(ExitReason.FAILED, bounded_text(describe_load_error(error)))
         self._executor = Executor(
-            definition, ShellGroups(), source_directory=launch.source_path.parent
+            definition,
+            ShellGroups(),
+            source_directory=launch.source_path.parent,
+            speak=self._speak,
         )
         loop = Engine(definition, run_id=launch.identity.run_id, origin=self).run()
         try:
@@ -195,9 +206,27 @@ class SimulatedRunner:
             raise Stopped
         if result is None:
             await self._abandon(call)
-        if trio.current_time() >= deadline:
-            return CallResult(outcome=StepOutcome.TIMED_OUT, receipt=result.receipt)
-        return result
+        is_late = trio.current_time() >= deadline
+        revision = await self._send_spoken()
+        if is_late:
+            result = CallResult(outcome=StepOutcome.TIMED_OUT, receipt=result.receipt)
+        return result if revision is None else replace(result, revision=revision)
+
+    def _speak(self, message: Send) -> Reply:
+        """Take what user code publishes; it is sent when the code has returned.
+
+        Its loop is the simulation's own, so the code cannot wait for the answer.
+        """
+        self._spoken.append(message)
+        return Reply(WorkerMessageOutcome.ACCEPTED)
+
+    async def _send_spoken(self) -> int | None:
+        """Send what the code has published; return the run's revision if that moved it."""
+        spoken, self._spoken = self._spoken, []
+        revision = None
+        for message in spoken:
+            revision = (await self._request(message)).revision or revision
+        return revision
 
     async def _abandon(self, call: Call) -> NoReturn:
         reply = await self._exchange(call.abandon)
@@ -245,7 +274,13 @@ class SimulatedRunner:
 
     def _execute(self, call: Call, cancellation: Cancellation) -> CallResult:
         assert self._executor is not None
-        return self._executor.run(call, cancellation)
+        result = self._executor.run(call, cancellation)
+        if result.error is not None and _NESTED in result.error:
+            raise SimulationBroken(
+                f'node "{call.node.node_id}": a simulation awaits the function of a node, no'
+                " other callback; make that one a plain function"
+            )
+        return result
 
     def _is_stopping(self) -> bool:
         return self._stop_at is not None

@@ -15,6 +15,7 @@ import trio.testing
 
 from pi_workflows.chaos.invariants import InvariantBroken, check_at_rest
 from pi_workflows.chaos.journal import Journal
+from pi_workflows.chaos.outside import Outside
 from pi_workflows.chaos.simulated_client import SimulatedClient
 from pi_workflows.chaos.simulated_programs import programs
 from pi_workflows.chaos.simulated_runner import Workplace
@@ -114,6 +115,7 @@ class SimulatedWorld:
         machine: processes, clocks, wires and disk.
         sources: the workflow files.
         journal: what user code was run.
+        outside: where effects land.
         chance: draws for the scenario itself.
     """
 
@@ -127,7 +129,10 @@ class SimulatedWorld:
         self._clients: Final[list[SimulatedClient]] = []
         self._state: Final = StatePaths(folder)
         self._paths: Final = StatePaths(HOME)
-        workplace = Workplace(machine, self.sources, self.journal, installation.work_s)
+        self.outside: Final = Outside()
+        workplace = Workplace(
+            machine, self.sources, self.journal, installation.work_s, self.outside
+        )
         self._programs: Final = programs(workplace, self._state.database)
 
     def start_server(self) -> SimulatedServer:
@@ -216,6 +221,8 @@ class SimulatedWorld:
             for operation, receipt in client.acknowledged
             if operation == "run.start"
         ]
+        if twice := self.outside.twice():
+            raise InvariantBroken(f"carried out more than once: {twice}")
         now = self.machine.clock.wall_ms()
         check_at_rest(self._state.database, self.journal, acknowledged, now)
 

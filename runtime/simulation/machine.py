@@ -110,14 +110,16 @@ class Machine:
         """Let the whole machine sleep: no process runs, the wall clock goes on.
 
         The monotonic clock goes on too, as on systems where it counts a sleep: every timer that
-        was due meanwhile has fired when the machine wakes.
+        was due meanwhile has fired when the machine wakes. Cancelled: it wakes at once.
         """
         asleep = [p for p in self.processes.living.values() if not p.is_stopped]
         for process in asleep:
             self.processes.signal(process, signal.SIGSTOP)
-        await trio.sleep(for_s)
-        for process in asleep:
-            self.processes.signal(process, signal.SIGCONT)
+        try:
+            await trio.sleep(for_s)
+        finally:
+            for process in asleep:
+                self.processes.signal(process, signal.SIGCONT)
 
     async def shut_down(self) -> None:
         """Kill what lives, close the trace, and let the tasks of all dead processes end.

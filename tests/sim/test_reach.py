@@ -15,6 +15,8 @@ MET = {
     "machine_sleeps": ("stepped", "SIGSTOP"),
     "run_is_cancelled": ("run_cancelled", "run_completed"),
     "charged_once": ("effect.ambiguous", "effect.applied", "run_completed"),
+    "sent_once": ("effect.retry_ready", "effect.applied", "run_completed"),
+    "storm": ("run_cancelled", "run_completed", "SIGSTOP", "run_resume_prepared", "woke"),
     "code_is_late": ("abandonedCode", "node_failed", "run_completed"),
 }
 

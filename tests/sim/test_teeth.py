@@ -8,6 +8,7 @@ from actors.scheduler import Scheduler
 from pi_workflows.chaos import simulated_state
 from pi_workflows.chaos.core_scenarios import CORE
 from pi_workflows.chaos.invariants import InvariantBroken
+from pi_workflows.chaos.outside import Outside
 from pi_workflows.chaos.simulated_runner import SimulatedRunner
 from pi_workflows.runner.engine import Engine
 from pi_workflows.runner.messages import Call, CallResult
@@ -59,6 +60,13 @@ def test_step_that_is_run_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(SimulatedRunner, "_run_turn", twice)
     assert "was run again" in broken_by("one_run")
+
+
+def test_effect_that_is_sent_without_looking_is_sent_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Outside, "has", lambda *_: False)
+    assert "carried out more than once" in broken_by("sent_once")
 
 
 def test_run_that_recovery_forgets_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
