@@ -192,6 +192,8 @@ class RunOwner:
                         await self._close_row(WorkerEnd(outcome))
                     else:
                         await self._end_child(owned, runner, end, said_goodbye=said_goodbye)
+                    if conversation is not None:
+                        await conversation.processes.end_all()
                 finally:
                     await self._park(owned, leave(end, progressed=progressed, words=words))
 
@@ -211,7 +213,7 @@ class RunOwner:
                     nursery.cancel_scope.cancel()
 
                 nursery.start_soon(hear_out)
-                heard.append(await conversation.serve(runner.channel))
+                heard.append(await conversation.serve(runner.channel, runner.child.identity))
                 nursery.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise sole_error(group) from group

@@ -10,6 +10,7 @@ from actors.runner_channel import RunnerChannel, RunnerMessage, RunnerProtocolEr
 from actors.runner_contents import RunnerContents
 from actors.runner_ends import RunnerEnd
 from actors.runner_presentation import FAREWELL_S, RunnerPresentation
+from actors.runner_processes import ProcessRefused, RunnerProcesses
 from actors.runner_proposals import ProposalMalformed, parse_advance
 from actors.runner_updates import Refused, RunnerUpdates
 from actors.services import Services
@@ -19,6 +20,7 @@ from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.frames import FrameTooLarge
 from pi_workflows.protocol.ids import WorkerEpoch
 from pi_workflows.protocol.states import WorkerMessageOutcome
+from runtime.identity import ProcessIdentity
 from runtime.sync_points import SyncPoint
 from runtime.tenure import Tenure
 from store import contents, definitions, run_history
@@ -46,13 +48,14 @@ _FAREWELLS: Final = {
     "rejected": RunnerEnd.PROTOCOL,
 }
 
-_Answer = Callable[[RunnerMessage], Awaitable[RunnerEnd | None]]
+_Answer = Callable[[RunnerChannel, RunnerMessage], Awaitable[RunnerEnd | None]]
 
 
 class Conversation:
     """The server's side of one child's life.
 
     Attributes:
+        processes: what the child has started outside its session.
         said_goodbye: the child has announced its end.
         progressed: an attempt finished or an effect was settled since the hello (README 31).
         last_words: what the child said of its end; None when it said nothing.
@@ -70,14 +73,30 @@ class Conversation:
         self._updates: Final = RunnerUpdates(services, claimed.run.run_id, permit)
         self._contents: Final = RunnerContents(services)
         self._presentation: Final = RunnerPresentation(services, claimed.run.run_id, permit)
+        assert permit.claim is not None
+        self.processes: Final = RunnerProcesses(services, permit.claim)
+        self._runner: ProcessIdentity | None = None
+        self._answers: Final[dict[str, _Answer]] = {
+            "run.advance": self._advance,
+            "run.publishUpdate": self._publish,
+            "run.state": self._state,
+            "runner.exiting": self._exiting,
+            "runner.progress": self._progress,
+            "run.present": self._presentation.store,
+            "content.write": self._write,
+            "content.read": self._read,
+            "process.register": self._process,
+            "process.unregister": self._process,
+        }
         self._ended = False
         self._parked = False
         self.progressed = False
         self.said_goodbye = False
         self.last_words: str | None = None
 
-    async def serve(self, channel: RunnerChannel) -> RunnerEnd:
-        """Answer until the child says goodbye, breaks off, or may not go on."""
+    async def serve(self, channel: RunnerChannel, runner: ProcessIdentity) -> RunnerEnd:
+        """Answer `runner` until it says goodbye, breaks off, or may not go on."""
+        self._runner = runner
         try:
             return await self._converse(channel)
         except StaleRunner as stale:
@@ -171,35 +190,15 @@ class Conversation:
         return {"input": value}
 
     async def _answer(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
-        match message.operation:
-            case "run.advance":
-                return await self._advance(channel, message)
-            case "run.publishUpdate":
-                return await self._publish(channel, message)
-            case "run.state":
-                return await self._state(channel, message)
-            case "runner.exiting":
-                return await self._exiting(channel, message)
-            case _:
-                await self._answer_aside(channel, message)
-                return None
+        answer = self._answers.get(message.operation, self._unknown)
+        return await answer(channel, message)
 
-    async def _answer_aside(self, channel: RunnerChannel, message: RunnerMessage) -> None:
-        """Answer what cannot end the conversation."""
-        match message.operation:
-            case "content.write":
-                await self._transfer(channel, message, self._contents.write)
-            case "content.read":
-                await self._transfer(channel, message, self._contents.read)
-            case "run.present":
-                await self._presentation.store(channel, message)
-            case "runner.progress":
-                self._presentation.note(message)
-                await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
-            case _:
-                await channel.reply(
-                    message, WorkerMessageOutcome.REJECTED, error="unknown operation"
-                )
+    async def _unknown(self, channel: RunnerChannel, message: RunnerMessage) -> None:
+        await channel.reply(message, WorkerMessageOutcome.REJECTED, error="unknown operation")
+
+    async def _progress(self, channel: RunnerChannel, message: RunnerMessage) -> None:
+        self._presentation.note(message)
+        await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
 
     async def _advance(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
         try:
@@ -299,6 +298,30 @@ class Conversation:
         result: JsonObject = {"steps": page.steps, "next": page.following}
         await channel.reply(message, WorkerMessageOutcome.ACCEPTED, result=result)
         return None
+
+    async def _process(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
+        """Take a process outside the runner's session into care, or out of it."""
+        assert self._runner is not None
+        try:
+            if message.operation == "process.unregister":
+                self.processes.unregister(message.payload)
+            else:
+                sent = trio.current_time()
+                await self.processes.register(self._runner, channel.worker_epoch, message.payload)
+                self._tenure.extended(sent)
+        except ClaimLostError:
+            return await self._claim_lost(channel, message)
+        except ProcessRefused as refused:
+            await channel.reply(message, WorkerMessageOutcome.REJECTED, error=str(refused))
+        else:
+            await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
+        return None
+
+    async def _write(self, channel: RunnerChannel, message: RunnerMessage) -> None:
+        await self._transfer(channel, message, self._contents.write)
+
+    async def _read(self, channel: RunnerChannel, message: RunnerMessage) -> None:
+        await self._transfer(channel, message, self._contents.read)
 
     async def _transfer(
         self,

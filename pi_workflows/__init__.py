@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import Observation as Observation
     from pi_workflows.authoring import OutputMissing as OutputMissing
     from pi_workflows.authoring import Problem as Problem
+    from pi_workflows.authoring import ProcessRefused as ProcessRefused
     from pi_workflows.authoring import Retry as Retry
     from pi_workflows.authoring import Route as Route
     from pi_workflows.authoring import ShellResult as ShellResult
@@ -54,6 +55,7 @@ __all__ = [
     "Observation",
     "OutputMissing",
     "Problem",
+    "ProcessRefused",
     "Retry",
     "Route",
     "ShellResult",

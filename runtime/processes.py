@@ -13,6 +13,7 @@ from runtime.identity import (
     signal_exactly,
     wait_gone,
 )
+from runtime.parentage import leader_started_by
 from runtime.session_end import END_WAIT_S, end_session
 
 
@@ -33,6 +34,10 @@ class ProcessTable(Protocol):
 
     def age_s(self, identity: ProcessIdentity) -> float | None:
         """Return for how many seconds this process has been there; None if it cannot be told."""
+        ...
+
+    def leader_started_by(self, parent: ProcessIdentity, pid: int) -> ProcessIdentity | None:
+        """Return who has `pid` if it leads a group and `parent` is its parent; else None."""
         ...
 
     def signal_exactly(self, identity: ProcessIdentity, sig: signal.Signals) -> bool:
@@ -69,6 +74,10 @@ class SystemProcessTable:
     def age_s(self, identity: ProcessIdentity) -> float | None:
         """See `runtime.identity.age_s`."""
         return age_s(identity)
+
+    def leader_started_by(self, parent: ProcessIdentity, pid: int) -> ProcessIdentity | None:
+        """See `runtime.parentage.leader_started_by`."""
+        return leader_started_by(parent, pid)
 
     def signal_exactly(self, identity: ProcessIdentity, sig: signal.Signals) -> bool:
         """See `runtime.identity.signal_exactly`."""

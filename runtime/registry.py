@@ -81,6 +81,21 @@ class ProcessRegistry:
             self._write(children.values())
             self._children = children
 
+    async def end(self, identity: ProcessIdentity) -> None:
+        """End a process that was added and is no child of this server, with its session.
+
+        Shielded. It is forgotten when nothing of it is left.
+
+        Raises:
+            ProcessesSurvived: Something did not end in time; it is still remembered.
+            OSError: The file cannot be written.
+        """
+        registered = self._children.get(identity)
+        if registered is not None:
+            with trio.CancelScope(shield=True):
+                await self._end(registered)
+            self.remove(identity)
+
     def children(self) -> tuple[RegisteredChild, ...]:
         """Return the children this server has added and not removed, oldest first."""
         return tuple(self._children.values())

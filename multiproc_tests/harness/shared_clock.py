@@ -115,6 +115,7 @@ class AgedProcesses:
         self.own_pid: Final = system.own_pid
         self.identity_of: Final = system.identity_of
         self.is_alive: Final = system.is_alive
+        self.leader_started_by: Final = system.leader_started_by
         self.signal_exactly: Final = system.signal_exactly
         self.wait_gone: Final = system.wait_gone
         self.end_session: Final = system.end_session

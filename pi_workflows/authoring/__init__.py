@@ -11,6 +11,7 @@ from pi_workflows.authoring.errors import (
     NotJsonError,
     OutputMissing,
     Problem,
+    ProcessRefused,
     UpdateRefused,
 )
 from pi_workflows.authoring.handles import Node
@@ -47,6 +48,7 @@ __all__ = [
     "Observation",
     "OutputMissing",
     "Problem",
+    "ProcessRefused",
     "Retry",
     "Route",
     "ShellResult",

@@ -2,10 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pi_workflows.authoring.codec import Codec
-from pi_workflows.authoring.errors import EffectMissing, OutputMissing, UpdateRefused
+from pi_workflows.authoring.errors import (
+    EffectMissing,
+    OutputMissing,
+    ProcessRefused,
+    UpdateRefused,
+)
 from pi_workflows.authoring.handles import Node
 from pi_workflows.authoring.updates import Update, progress
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -76,6 +81,16 @@ class EffectIdentity:
     attempt_number: int
 
 
+class Processes(Protocol):
+    """Takes processes that have left the runner's session into the server's care."""
+
+    def register(self, pid: int) -> None:
+        """Have it end with the runner."""
+
+    def unregister(self, pid: int) -> None:
+        """Take it out of care."""
+
+
 class Ctx(Generic[I]):
     """The context of one visit of one node; read-only. The type parameter is the input's type.
 
@@ -91,6 +106,7 @@ class Ctx(Generic[I]):
         cancelled: says whether the node should stop; safe to call from any thread.
         effect: None for a node that declares none.
         publish: sends an update; None for code that may not publish.
+        processes: takes processes into care; None for code that may start none outside.
     """
 
     __slots__ = (
@@ -100,6 +116,7 @@ class Ctx(Generic[I]):
         "_effect",
         "_input",
         "_outputs",
+        "_processes",
         "_publish",
         "_results",
         "_run_id",
@@ -119,6 +136,7 @@ class Ctx(Generic[I]):
         cancelled: Callable[[], bool],
         effect: EffectIdentity | None = None,
         publish: Callable[[Update], None] | None = None,
+        processes: Processes | None = None,
     ) -> None:
         self._run_id = run_id
         self._input = input
@@ -130,6 +148,7 @@ class Ctx(Generic[I]):
         self._cancelled = cancelled
         self._effect = effect
         self._publish = publish
+        self._processes = processes
 
     @property
     def input(self) -> I:
@@ -214,6 +233,33 @@ class Ctx(Generic[I]):
                 key=key,
             )
         )
+
+    def register_process(self, pid: int) -> None:
+        """Have a process that the node has started outside end with the runner.
+
+        A runner's processes end with it, unless they have left its session. One that leads a
+        session or a process group of its own (`Popen(start_new_session=True)`) is registered
+        here: it is killed, with its session, when the runner has ended, also after a crash of
+        the server. Register it before it is waited for. Only in the function of an action; from
+        any of its threads. At most 16 at a time.
+
+        Raises:
+            ProcessRefused: it is no child of this process, leads nothing, or is registered.
+        """
+        self._care().register(pid)
+
+    def unregister_process(self, pid: int) -> None:
+        """Let a registered process live on after the runner, or forget one that has ended.
+
+        Raises:
+            ProcessRefused: this runner has not registered it.
+        """
+        self._care().unregister(pid)
+
+    def _care(self) -> Processes:
+        if self._processes is None:
+            raise ProcessRefused("only the function of an action registers processes")
+        return self._processes
 
     def _send(self, update: Update) -> None:
         if self._publish is None:

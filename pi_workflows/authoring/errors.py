@@ -207,6 +207,14 @@ class UpdateRefused(AuthoringError):
         super().__init__(code, message, f"UpdateRefused [{code}] {message}")
 
 
+class ProcessRefused(AuthoringError):
+    """A process was not registered or not given back; an action that does not catch this fails."""
+
+    def __init__(self, why: str) -> None:
+        code = "PROCESS_REFUSED"
+        super().__init__(code, why, f"ProcessRefused [{code}] {why}")
+
+
 class Problems:
     """Collects the problems of one workflow, so that its author sees them all at once."""
 

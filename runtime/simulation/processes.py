@@ -228,6 +228,12 @@ class SimulatedProcessTable:
         process = self._processes.found(identity)
         return None if process is None else trio.current_time() - process.started_at
 
+    def leader_started_by(self, parent: ProcessIdentity, pid: int) -> ProcessIdentity | None:
+        """Return None: what a simulated runner starts stays in its session."""
+        del parent, pid
+        self._own.check()
+        return None
+
     def signal_exactly(self, identity: ProcessIdentity, sig: Signals) -> bool:
         """Send a signal to exactly this process; False when it is gone."""
         self._own.check()

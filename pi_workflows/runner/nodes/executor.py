@@ -17,6 +17,7 @@ from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
 from pi_workflows.runner.nodes.command import TERM_GRACE_MS
 from pi_workflows.runner.nodes.compute import run_compute
 from pi_workflows.runner.nodes.shell import run_shell
+from pi_workflows.runner.outside_processes import OutsideProcesses
 from pi_workflows.runner.presentation import call_prompt
 from pi_workflows.runner.publishing import Publisher, Speak
 from pi_workflows.runner.shell_groups import ShellGroups
@@ -95,7 +96,12 @@ class Executor:
             cancelled=cancellation.is_cancelled,
             effect=call.effect,
             publish=self._publisher(call, cancellation, NodeType.ACTION),
+            processes=self._processes(call),
         )
+
+    def _processes(self, call: Call) -> OutsideProcesses | None:
+        acts = call.purpose is Purpose.NODE and call.node.node_type is NodeType.ACTION
+        return OutsideProcesses(self._speak) if self._speak is not None and acts else None
 
     def _publisher(
         self, call: Call, cancellation: Cancellation, node_type: NodeType

@@ -66,6 +66,9 @@ class People:
     def age_s(self, identity: ProcessIdentity) -> float | None:
         return None if self.age is None else self.age + trio.current_time()
 
+    def leader_started_by(self, parent: ProcessIdentity, pid: int) -> ProcessIdentity | None:
+        raise AssertionError
+
     def signal_exactly(self, identity: ProcessIdentity, sig: signal.Signals) -> bool:
         if self.protected:
             raise PermissionError
