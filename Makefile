@@ -11,7 +11,7 @@ $(shell { $(HERE); } || rm -f .venv/.installed .venv/.installed-dev)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help install install-dev demo test crashes cases bench profile ci clean
+.PHONY: help install install-dev demo test crashes fuzz cases bench profile ci clean
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
@@ -36,6 +36,13 @@ crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), 
 	        multiproc_tests/test_runner_crash.py multiproc_tests/test_server_crash.py \
 	        multiproc_tests/test_two_servers.py multiproc_tests/test_ambiguous_effects.py || exit 1; \
 	done
+
+FRAMES ?= 100000
+SEED ?= 1
+
+fuzz: .venv/.installed-dev ## Send FRAMES frames (100000), many of them hostile, to a server.
+	@FRAMES=$(FRAMES) SEED=$(SEED) .venv/bin/python -m pytest -q -s --no-header \
+	    -p no:cacheprovider multiproc_tests/test_frame_fuzz.py
 
 cases: .venv/.installed-dev ## List which acceptance cases have a test.
 	@.venv/bin/python tools/cases.py
