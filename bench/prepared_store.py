@@ -156,10 +156,12 @@ def prepare_store(folder: Path, runs: int) -> PreparedStore:
     claim = run_alone(batch, lambda tx: host.acquire(tx, process, holder_gone=True))
     batch.claim = claim
     prepared = PreparedStore(writer, batch, claim)
+    batch.begin()
     for number in range(runs):
         run = _begin(batch, claim, number)
-        run_alone(batch, run.next_step())
+        batch.run(run.next_step())
         prepared.runs.append(run)
+    batch.commit()
     return prepared
 
 
@@ -179,14 +181,14 @@ def _begin(batch: Batch, server: HostClaim, number: int) -> PreparedRun:
         origin_session_id=None,
     )
     asker = Permit(Actor(ActorType.CONTROL))
-    run_alone(batch, lambda tx: run_creation.create_run(tx, asker, new))
+    batch.run(lambda tx: run_creation.create_run(tx, asker, new))
     owner = Owner(OwnerType.HOST, _SERVER)
-    claimed = run_alone(batch, lambda tx: run_claiming.claim_run(tx, Permit(_HOST), run_id, owner))
+    claimed = batch.run(lambda tx: run_claiming.claim_run(tx, Permit(_HOST), run_id, owner))
     permit = Permit(_HOST, claimed.claim)
     epoch = WorkerEpoch(f"runner-{number}")
     launch = Launch(
         epoch, run_id, claimed.claim.generation, server.epoch, Blob.of_json({"run": run_id})
     )
-    run_alone(batch, lambda tx: run_claiming.launch(tx, permit, launch))
-    ready = run_alone(batch, lambda tx: run_claiming.child_ready(tx, permit, run_id, epoch))
+    batch.run(lambda tx: run_claiming.launch(tx, permit, launch))
+    ready = batch.run(lambda tx: run_claiming.child_ready(tx, permit, run_id, epoch))
     return PreparedRun(run_id, epoch, claimed.claim, ready.revision)

@@ -75,35 +75,44 @@ class Statement:
 
 
 def measure_store(folder: Path, plan: StorePlan) -> Section:
-    """Measure every way `plan.rounds` times, in turns; each round has a new database."""
+    """Measure every way `plan.rounds` times, in turns.
+
+    Each sample has a new database: COMMIT costs more on one that has grown, and whatever came last
+    in a round would pay for what came before.
+    """
     samples: dict[str, list[Sample]] = {}
     with _switching_every(plan.switch_interval_s):
         for number in range(plan.rounds):
-            store = prepare_store(folder / f"round-{number}", GROUP)
-            try:
-                for name, way in _ways(store, plan).items():
+            for name, way in _ways(plan).items():
+                store = prepare_store(folder / f"{name}-{number}", GROUP)
+                try:
                     store.settle()
                     gc.collect()
-                    samples.setdefault(name, []).append(way())
-            finally:
-                store.close()
+                    samples.setdefault(name, []).append(way(store))
+                finally:
+                    store.close()
     return _section(samples)
 
 
-def _ways(store: PreparedStore, plan: StorePlan) -> dict[str, Callable[[], Sample]]:
+def _ways(plan: StorePlan) -> dict[str, Callable[[PreparedStore], Sample]]:
     """Return the measurements of one round, by name."""
-    singles = partial(steps_of, store, 1, plan.singles)
-    groups = partial(steps_of, store, GROUP, plan.groups)
-    ways: dict[str, Callable[[], Sample]] = {
-        "bare_single": lambda: _bare(store, singles(), 1),
-        "bare_group": lambda: _bare(store, groups(), GROUP),
-        "batch_single": lambda: _batch(store, singles(), 1),
-        "batch_group": lambda: _batch(store, groups(), GROUP),
+
+    def singles(store: PreparedStore) -> list[Step]:
+        return steps_of(store, 1, plan.singles)
+
+    def groups(store: PreparedStore) -> list[Step]:
+        return steps_of(store, GROUP, plan.groups)
+
+    ways: dict[str, Callable[[PreparedStore], Sample]] = {
+        "bare_single": lambda store: _bare(store, singles(store), 1),
+        "bare_group": lambda store: _bare(store, groups(store), GROUP),
+        "batch_single": lambda store: _batch(store, singles(store), 1),
+        "batch_group": lambda store: _batch(store, groups(store), GROUP),
     }
     for callers, busy in itertools.product(CALLERS, (False, True)):
         each = plan.singles if callers == 1 else plan.groups
         name = f"actor_{callers}{'_busy' if busy else ''}"
-        ways[name] = partial(_actor, store, callers, each, busy=busy)
+        ways[name] = partial(_actor, callers=callers, each=each, busy=busy)
     return ways
 
 
@@ -158,7 +167,7 @@ def _batch(store: PreparedStore, steps: list[Step], group: int) -> Sample:
     return Sample(len(steps) / (time.perf_counter() - begun))
 
 
-def _actor(store: PreparedStore, callers: int, each: int, *, busy: bool) -> Sample:
+def _actor(store: PreparedStore, *, callers: int, each: int, busy: bool) -> Sample:
     steps = [[run.next_step() for _ in range(each)] for run in store.runs[:callers]]
     return trio.run(partial(through_actor, store, steps, busy=busy))
 
