@@ -5,6 +5,7 @@ Time passes on the clock that the test shares with its servers.
 
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +29,11 @@ def old_server(home: Home) -> ArmedServer:
         assert armed.stopped_later_at() == AFTER_REPLY
         armed.release()
     return armed
+
+
+def database_files(home: Home) -> list[Path]:
+    """Return the file and its log."""
+    return [home.paths.database, home.paths.database.with_name("state.sqlite-wal")]
 
 
 @pytest.mark.parametrize("lock_removed", [False, True], ids=["named", "its lock files removed"])
@@ -109,6 +115,37 @@ def test_thawed_server_that_was_replaced_ends_by_itself_and_has_written_nothing(
     started, errors = asking.communicate()
     assert asking.returncode == 0, errors
     home.assert_completed(json.loads(started)["runId"], ["only 1"], "done")
+
+
+def test_no_server_starts_while_somebody_unprovable_has_the_database_open(home: Home) -> None:
+    """Making its log durable would lose what it commits later; so nothing is touched.
+
+    The flock is free, the claim has lapsed, and nobody knows whose process it is.
+
+    Case: D14.
+    """
+    frozen = home.servers.start_armed()
+    run_id = home.run(SHORT)
+    home.await_status(run_id, "completed")
+    frozen.server.freeze()
+    home.paths.lock.unlink()
+    home.paths.flock.unlink()
+    home.database.take_over()
+    before = [path.read_bytes() for path in database_files(home)]
+    refused = home.servers.launch_armed(SyncPoint.START_LOCK_HELD)
+    assert refused.stopped_at() == SyncPoint.START_LOCK_HELD
+    refused.release()
+    assert refused.server.exit_code() == 1
+    assert "End whatever else has state.sqlite open" in refused.server.errors
+    assert [path.read_bytes() for path in database_files(home)] == before
+    assert not home.paths.lock.exists()
+    frozen.server.thaw()
+    home.servers.clock.pass_time(11)
+    assert frozen.server.exit_code() == 1
+    home.expected_errors.extend(["server_failed", "server_failed"])
+    home.servers.start()
+    assert json.loads(home.command("server", "status", "--json"))["epoch"] == 3
+    home.assert_completed(run_id, ["only 1"], "done")
 
 
 def test_lock_of_a_dead_server_whose_pid_a_stranger_has_is_taken_at_once(home: Home) -> None:
