@@ -17,6 +17,36 @@ def second(ctx: Ctx) -> str:
 
 """
 
+HANGING: Final = """
+@wf.action(effect=EFFECT, timeout=0.2, retry=Retry(attempts=2, backoff=0))
+def second(ctx: Ctx) -> str:
+    if ctx.attempt == 1:
+        meet("second")
+    return "second"
+
+"""
+
+
+@pytest.mark.parametrize("effect", ['idempotent("x")', 'observe("x", absent)'])
+def test_code_that_ignores_its_deadline_is_left_behind_and_tried_again(
+    home: Home, effect: str
+) -> None:
+    """Its process is gone before the next try begins, which is counted as the second.
+
+    Case: D18.
+    """
+    home.servers.start()
+    run_id = home.run(FIRST + HANGING.replace("EFFECT", effect) + THIRD)
+    node = home.meetings.arrive("second")
+    home.assert_completed(run_id, STEPS, "second three")
+    node.assert_gone()
+    tries = home.database.rows(
+        "SELECT visit, attempt_number, status FROM node_attempts"
+        " WHERE run_id = ? AND node_id = 'second' ORDER BY attempt_number",
+        run_id,
+    )
+    assert tries == [(1, 1, "timed_out"), (1, 2, "completed")]
+
 
 @pytest.mark.parametrize("backoff", ["0", "0.05"])
 def test_killed_runner_uses_up_no_try_and_the_effect_keeps_its_numbers(

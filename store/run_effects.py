@@ -135,10 +135,13 @@ class RunEffects:
     def _given_back(
         self, effect: EffectRow, outcome: EffectAttemptOutcome
     ) -> tuple[EffectMove, str]:
-        """Let an attempt go back that did not apply its effect, or may be repeated."""
-        harmless = effects.recovery_of(self._tx, effect) is RecoveryKind.IDEMPOTENT
+        """Let an attempt go back that did not apply its effect, or may be repeated.
+
+        Repeating is harmless, or whoever takes the effect looks first.
+        """
+        repeatable = effects.recovery_of(self._tx, effect) is not RecoveryKind.MANUAL
         unknown = outcome is EffectAttemptOutcome.INTERRUPTED
-        if outcome is not EffectAttemptOutcome.REJECTED and not (unknown and harmless):
+        if outcome is not EffectAttemptOutcome.REJECTED and not (unknown and repeatable):
             raise ProposalRefused("what may have happened is not for a retry to repeat")
         return EffectMove.GIVE_BACK, "effect.retry_ready"
 

@@ -185,7 +185,7 @@ class Attempt:
         if seen.status is EffectStatus.APPLIED:
             return seen.result(self.node)
         if seen.status is EffectStatus.AMBIGUOUS:
-            return replace(late, error=bounded_text(f"{late.error}; {seen.error}"))
+            return replace(late, error=bounded_text(f"{late.error}; {seen.error}"), final=True)
         return replace(late, uncertain=False)
 
     def _look(self, look: Look, reservation: Reservation) -> Steps[Sighting]:
@@ -202,6 +202,7 @@ class Attempt:
             error=f'TIMED_OUT: node "{node.node_id}": {_WHAT[purpose]} ran longer than '
             f"{timeout_ms} ms",
             uncertain=True,
+            final=purpose is Purpose.OBSERVE,
         )
         call = Call(
             purpose=purpose,
@@ -245,7 +246,7 @@ class Attempt:
         """Say whether the node's retry lets another try follow.
 
         What may have happened outside without anybody knowing is not for a retry to repeat,
-        unless repeating is harmless; nor is what did happen.
+        unless that is harmless or a look comes first; nor is what did happen.
         """
         rule, effect = self.node.retry, self.node.effect
         if rule is None or result.final or (result.returned and effect is not None):

@@ -28,8 +28,8 @@ class Reservation:
 
     @property
     def repeatable(self) -> bool:
-        """Whether carrying it out again does no harm."""
-        return self.recovery == RecoveryKind.IDEMPOTENT
+        """Whether it may be tried again although it may have happened: harmless, or seen first."""
+        return self.recovery != RecoveryKind.MANUAL
 
 
 def start_attempt(
@@ -75,9 +75,9 @@ def reserve_effect(
 def settle_effect(reservation: Reservation, result: CallResult, *, retried: bool) -> JsonObject:
     """Record how a try of an effect ended (B §2).
 
-    Code that did its work has applied it, also when only its output is refused. One whose outcome
-    is uncertain is `ambiguous`, unless it is idempotent: then it is `rejected`, since carrying it
-    out again is harmless. With `retried` it goes back to be tried again instead.
+    Code that did its work has applied it, also when only its output is refused. With `retried` it
+    goes back to be tried again. Else one whose outcome is uncertain is `ambiguous`, unless it is
+    idempotent: then it is `rejected`, since carrying it out again is harmless.
     """
     transition: JsonObject = {
         "type": "settleEffect",
@@ -90,14 +90,14 @@ def settle_effect(reservation: Reservation, result: CallResult, *, retried: bool
         transition["outcome"] = EffectAttemptOutcome.APPLIED.value
         transition["result"] = result.output
         return transition
-    if result.uncertain and not reservation.repeatable:
-        transition["outcome"] = EffectAttemptOutcome.AMBIGUOUS.value
-        return transition
-    transition["outcome"] = EffectAttemptOutcome.REJECTED.value
+    outcome = EffectAttemptOutcome.REJECTED
     if retried:
         transition["retry"] = True
         if result.uncertain:
-            transition["outcome"] = EffectAttemptOutcome.INTERRUPTED.value
+            outcome = EffectAttemptOutcome.INTERRUPTED
+    elif result.uncertain and reservation.recovery != RecoveryKind.IDEMPOTENT:
+        outcome = EffectAttemptOutcome.AMBIGUOUS
+    transition["outcome"] = outcome.value
     return transition
 
 

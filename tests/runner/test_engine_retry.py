@@ -227,6 +227,20 @@ def test_an_observed_action_is_looked_for_before_each_further_try(
     assert server.effects[EFFECT]["attemptNumber"] == 2
 
 
+def test_an_observed_action_abandoned_at_its_deadline_is_looked_for_by_its_next_try(
+    server: "ScriptedServer", player: "type[Player]"
+) -> None:
+    """The message made beforehand gives it back while a retry is left; the last is in doubt."""
+    definition = acting(observe("x", absent), Retry(attempts=2, backoff=0))
+    first, second = player(definition, server), player(definition, server)
+    for playing, steps, status in ((first, 3, "pending"), (second, 5, "ambiguous")):
+        playing.play(crash_before=steps)
+        server.answer(playing.calls[-1].abandon)
+        assert server.effects[EFFECT]["status"] == status
+    assert [call.purpose for call in second.calls] == [Purpose.OBSERVE, Purpose.NODE]
+    assert server.path == [("flaky", "timed_out")]
+
+
 def test_an_action_that_did_its_work_is_applied_and_not_repeated_over_its_output(
     server: "ScriptedServer", player: "type[Player]"
 ) -> None:

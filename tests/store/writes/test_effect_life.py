@@ -280,6 +280,6 @@ def test_effect_stays_honest_in_any_order_of_tries_crashes_words_and_cancels(
     Case: A48, A50, A52, A57, D18.
     """
     run_state_machine_as_test(
-        lambda: EffectLife(store),  # type: ignore[arg-type] # A factory, as its documentation says.
+        lambda: EffectLife(store),  # type: ignore[arg-type] # A factory.
         settings=settings(max_examples=40, stateful_step_count=25, deadline=None),
     )
