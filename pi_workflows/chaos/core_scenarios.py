@@ -18,6 +18,7 @@ from pi_workflows.chaos.keeping import (
     start_runs,
     status_of,
     stop,
+    watch_to_the_end,
 )
 from pi_workflows.chaos.simulated_world import (
     Installation,
@@ -211,6 +212,22 @@ async def sent_once(world: SimulatedWorld) -> None:
     await stop(world, keeper.server)
 
 
+async def views_converge(world: SimulatedWorld) -> None:
+    """A live view shows the end of its run, however many servers die meanwhile."""
+    keeper = Keeper(world)
+    client = world.client()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(keeper.keep)
+        nursery.start_soon(_kill_servers, world, keeper)
+        runs = await start_runs(world, client)
+        async with world.live_client() as live, trio.open_nursery() as watching:
+            for run_id in runs:
+                watching.start_soon(watch_to_the_end, live, run_id)
+        await complete(world, client, runs)
+        nursery.cancel_scope.cancel()
+    await stop(world, keeper.server)
+
+
 async def code_is_late(world: SimulatedWorld) -> None:
     """User code overruns its deadline, and now and then its grace, so that it is abandoned."""
     server, client = world.start_server(), world.client()
@@ -245,6 +262,7 @@ CORE: Final = {
         run_is_cancelled,
         charged_once,
         sent_once,
+        views_converge,
         code_is_late,
         storm,
     )

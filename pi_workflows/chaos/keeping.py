@@ -9,9 +9,12 @@ from pi_workflows.chaos.core_workflows import OUTPUT
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.simulated_client import SimulatedClient
 from pi_workflows.chaos.simulated_world import SimulatedServer, SimulatedWorld
+from pi_workflows.client.asynchronous import LiveClient
+from pi_workflows.client.messages import UNAVAILABLE
 from pi_workflows.protocol.canonical import JsonObject
 
 RUNS: Final = 3
+ENDED: Final = frozenset({"completed", "failed", "timed_out", "cancelled"})
 
 
 class Keeper:
@@ -69,6 +72,28 @@ async def complete(world: SimulatedWorld, client: SimulatedClient, runs: list[st
         view = await world.await_end(client, run_id)
         if status_of(view) != "completed" or view.get("finalOutput") != OUTPUT:
             raise InvariantBroken(f"{run_id} is {status_of(view)}, not completed: {view}")
+
+
+async def watch_to_the_end(live: LiveClient, run_id: str) -> None:
+    """Watch a run until its view shows that it has completed.
+
+    Raises:
+        InvariantBroken: the view ends before, goes back, or shows another end.
+    """
+    watch = await live.watch("view.run.watch", run_id=run_id)
+    shown = 0
+    async for event in watch.events:
+        if event.event == UNAVAILABLE:
+            continue
+        assert event.revision is not None
+        if event.revision < shown:
+            raise InvariantBroken(f"the view of {run_id} went back to {event.revision}")
+        shown = event.revision
+        if status_of(event.payload) in ENDED:
+            if status_of(event.payload) != "completed":
+                raise InvariantBroken(f"{run_id} is shown as {event.payload}")
+            return
+    raise InvariantBroken(f"the view of {run_id} ended before its run: {live.failure}")
 
 
 def status_of(view: JsonObject) -> object:

@@ -22,6 +22,7 @@ from pi_workflows.chaos.simulated_runner import Workplace
 from pi_workflows.chaos.simulated_sources import PROJECT, SimulatedSources
 from pi_workflows.chaos.simulated_state import SimulatedStateFiles
 from pi_workflows.chaos.trace import note_events
+from pi_workflows.client.asynchronous import LiveClient
 from pi_workflows.client.errors import Refused
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ExitCode
@@ -30,7 +31,9 @@ from pi_workflows.protocol.states import ParkReason
 from pi_workflows.runner.messages import Call
 from pi_workflows.server import explained, serve
 from runtime.exception_groups import sole_error
+from runtime.simulation.chance import SeededIds
 from runtime.simulation.machine import Machine, SimulationBroken
+from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.processes import SimulatedProcess
 from runtime.simulation.spawner import SimulatedSpawner
 from runtime.simulation.sync_points import SimulatedSyncPoints
@@ -161,6 +164,18 @@ class SimulatedWorld:
         client = SimulatedClient(self.machine, process, self._paths)
         self._clients.append(client)
         return client
+
+    def live_client(self) -> LiveClient:
+        """Return the client of live views, the real one; enter it to connect."""
+        process = self.machine.start("viewer", _wait_for_ever)
+        network = SimulatedNetwork(self.machine.wires, process)
+        ids = SeededIds(self.machine.chance.stream(f"ids of {process.identity}"))
+        delays = self.machine.chance.stream(f"delays of {process.identity}")
+        return LiveClient(
+            lambda: network.connect(self._paths.socket),
+            delays.uniform,
+            lambda: ids.token_bytes(16).hex(),
+        )
 
     async def start_run(
         self, client: SimulatedClient, workflow: str, run_input: JsonValue = None

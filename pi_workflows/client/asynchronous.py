@@ -57,10 +57,10 @@ class _Call:
     """
 
     operation: str
+    key: str
     payload: JsonObject = field(default_factory=dict)
     run_id: str | None = None
     expected_revision: int | None = None
-    key: str = field(default_factory=new_id)
     subscription: Subscription | None = None
     restoring: bool = False
     done: trio.Event = field(default_factory=trio.Event)
@@ -75,6 +75,7 @@ class LiveClient:
         connect: opens one stream to the server; called again after a loss. It may raise OSError
             or `Unavailable`; after `ServerStopped` no further attempt is made.
         uniform: draws the delays; tests give their own.
+        fresh_id: makes the ids of requests, keys and subscriptions; a simulation gives its own.
 
     Attributes:
         failure: why the client gave up, None while it has not.
@@ -84,10 +85,12 @@ class LiveClient:
         self,
         connect: Callable[[], Awaitable[trio.abc.Stream]],
         uniform: Callable[[float, float], float] = random.uniform,  # noqa: S311 - no secret
+        fresh_id: Callable[[], str] = new_id,
     ) -> None:
         self._connect = connect
         self._uniform = uniform
-        self._client_id = new_id()
+        self._fresh_id = fresh_id
+        self._client_id = fresh_id()
         self._subscriptions: dict[str, Subscription] = {}
         self._calls: dict[str, _Call] = {}
         self._stream: trio.abc.Stream | None = None
@@ -145,7 +148,7 @@ class LiveClient:
             payload=payload or {},
             run_id=run_id,
             expected_revision=expected_revision,
-            key=idempotency_key or new_id(),
+            key=idempotency_key or self._fresh_id(),
         )
         return reply_of(await self._await_response(call))
 
@@ -163,10 +166,12 @@ class LiveClient:
             Refused: for example `notFound` for a missing run; nothing is installed then.
             ClientError: the client gave up; see `failure`.
         """
-        watch = Subscription(operation, run_id, payload or {})
+        watch = Subscription(operation, run_id, payload or {}, self._fresh_id())
         self._subscriptions[watch.subscription_id] = watch
         try:
-            call = _Call(operation=operation, run_id=run_id, subscription=watch)
+            call = _Call(
+                operation=operation, key=self._fresh_id(), run_id=run_id, subscription=watch
+            )
             reply_of(await self._await_response(call))
         except BaseException:
             self._forget(watch)
@@ -200,7 +205,7 @@ class LiveClient:
         """Send a call now if there is a connection; else the next connection sends it."""
         watch = call.subscription
         request = Request(
-            request_id=new_id(),
+            request_id=self._fresh_id(),
             client_id=self._client_id,
             operation=call.operation,
             idempotency_key=call.key,
@@ -271,6 +276,7 @@ class LiveClient:
             watch.restore()
             await self._submit(
                 _Call(
+                    key=self._fresh_id(),
                     operation=watch.operation,
                     run_id=watch.run_id,
                     subscription=watch,

@@ -5,7 +5,6 @@ from typing import Final
 import trio
 
 from pi_workflows.client.messages import Event
-from pi_workflows.client.sans_io import new_id
 from pi_workflows.protocol.canonical import JsonObject
 
 EVENTS_BUFFERED: Final = 16
@@ -19,6 +18,7 @@ class Subscription:
         operation: `view.run.watch` or `view.runs.watch`.
         run_id: the watched run, None for a list.
         payload: what goes beside `subscriptionId` and `revision`.
+        subscription_id: the client's own name for it.
 
     Attributes:
         events: what the server pushes, and the library's own `unavailable` whose payload has a
@@ -29,10 +29,12 @@ class Subscription:
         installed: the server has accepted it once, so it is restored after a loss.
     """
 
-    def __init__(self, operation: str, run_id: str | None, payload: JsonObject) -> None:
+    def __init__(
+        self, operation: str, run_id: str | None, payload: JsonObject, subscription_id: str
+    ) -> None:
         self.operation = operation
         self.run_id = run_id
-        self.subscription_id = new_id()
+        self.subscription_id = subscription_id
         self.revision: int | None = None
         self.installed = False
         self.events: trio.MemoryReceiveChannel[Event]

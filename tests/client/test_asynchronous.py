@@ -322,7 +322,7 @@ async def test_an_unwatched_subscription_ends_and_is_not_restored(
 
 
 async def test_a_slow_reader_loses_the_oldest_events_and_keeps_the_newest() -> None:
-    watch = Subscription("view.run.watch", "r", {})
+    watch = Subscription("view.run.watch", "r", {}, "s")
     for revision in range(1, EVENTS_BUFFERED + 4):
         watch.deliver(Event(watch.subscription_id, "run_snapshot", {}, revision))
     watch.end()

@@ -12,7 +12,7 @@ from pi_workflows.chaos.core_scenarios import CORE
 PROGRAM: Final = """
 from pi_workflows.chaos.core_scenarios import CORE
 
-for name in ("several_runs", "server_dies", "machine_sleeps", "run_is_cancelled"):
+for name in ("several_runs", "machine_sleeps", "views_converge", "storm"):
     print(CORE[name].simulate(7).trace.digest())
 """
 

@@ -17,6 +17,7 @@ MET = {
     "charged_once": ("effect.ambiguous", "effect.applied", "run_completed"),
     "sent_once": ("effect.retry_ready", "effect.applied", "run_completed"),
     "storm": ("run_cancelled", "run_completed", "SIGSTOP", "run_resume_prepared", "woke"),
+    "views_converge": ("run_snapshot", "SIGKILL"),
     "code_is_late": ("abandonedCode", "node_failed", "run_completed"),
 }
 
