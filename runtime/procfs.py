@@ -58,7 +58,8 @@ def age_s(start_identity: str) -> float | None:
 
 def pids() -> list[int]:
     """Return the ids of all processes /proc shows, in no order."""
-    return [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
+    # Twice per run: a `Path` for each entry costs more than the whole list of names.
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]  # noqa: PTH208
 
 
 def started_with(pid: int, variable: str, value: str) -> bool | None:
