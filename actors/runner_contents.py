@@ -121,12 +121,12 @@ class RunnerContents:
         try:
             await self._services.world.commits.run(take)
         except OSError as error:
-            self._drop(incoming)
+            await self._drop(incoming)
             raise ContentInvalid(
                 f"the server cannot keep the content: {error.strerror}"
             ) from error
         except BaseException:
-            self._drop(incoming)
+            await self._drop(incoming)
             raise
         return {"received": incoming.received}
 
@@ -161,15 +161,21 @@ class RunnerContents:
             "nextOffset": following if following < reference.byte_length else None,
         }
 
-    def forget_staged(self) -> None:
+    async def forget_staged(self) -> None:
         """Free what was staged: its message has been answered."""
-        for incoming in list(self._incoming.values()):
-            self._drop(incoming)
+        files = [incoming.file for incoming in self._incoming.values()]
+        self._incoming.clear()
+        await self._free(files)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Free everything; the conversation is over."""
-        self.forget_staged()
-        self._close_outgoing()
+        await self.forget_staged()
+        await self._close_outgoing()
+
+    async def _free(self, files: list[ScratchFile]) -> None:
+        """Close files off the loop: with its last descriptor a file gives its pages back."""
+        if files:
+            await self._services.world.commits.run(partial(_close_all, files))
 
     def _begin(self, reference: ContentReference) -> _Incoming:
         if len(self._incoming) >= STAGED_MAX:
@@ -186,29 +192,34 @@ class RunnerContents:
                 f"the server cannot keep the content: {error.strerror}"
             ) from error
 
-    def _drop(self, incoming: _Incoming) -> None:
+    async def _drop(self, incoming: _Incoming) -> None:
         self._incoming.pop(incoming.reference.sha256, None)
-        incoming.file.close()
+        await self._free([incoming.file])
 
     async def _copied_out(self, reference: ContentReference) -> ScratchFile:
         """Copy a body out of the database once, for all its parts."""
         if self._outgoing is not None and self._outgoing.sha256 == reference.sha256:
             return self._outgoing.file
-        self._close_outgoing()
+        await self._close_outgoing()
         file = self._new_file()
         try:
             blob_hash = bytes.fromhex(reference.sha256)
             await self._services.store.do_long(lambda tx: copy_out(tx, blob_hash, file))
         except BaseException:
-            file.close()
+            await self._free([file])
             raise
         self._outgoing = _Outgoing(reference.sha256, file)
         return file
 
-    def _close_outgoing(self) -> None:
+    async def _close_outgoing(self) -> None:
         if self._outgoing is not None:
-            self._outgoing.file.close()
-            self._outgoing = None
+            outgoing, self._outgoing = self._outgoing, None
+            await self._free([outgoing.file])
+
+
+def _close_all(files: list[ScratchFile]) -> None:
+    for file in files:
+        file.close()
 
 
 def _not_kept(error: OSError) -> ContentInvalid:

@@ -110,7 +110,7 @@ class Conversation:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return self.broken_off()
         finally:
-            self._contents.close()
+            await self._contents.close()
 
     async def _converse(self, channel: RunnerChannel) -> RunnerEnd:
         end = await self._wait_ready(channel)
@@ -215,7 +215,7 @@ class Conversation:
             answered = await self._apply(permit, proposal)
         except ClaimLostError:
             return await self._claim_lost(channel, message)
-        self._contents.forget_staged()
+        await self._contents.forget_staged()
         if answered.advanced is not None:
             self.progressed |= answered.advanced.progressed
             self._ended |= answered.advanced.ended
