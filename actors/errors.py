@@ -6,6 +6,7 @@ ServerRefused            the server cannot start or go on, for a reason an opera
 """
 
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
+from store.damage import STATE_DAMAGED_TEXT
 
 
 class ServerRefused(Exception):
@@ -51,8 +52,4 @@ class DatabaseDamaged(ServerRefused):
     """The database has lost what it once held; it is not served."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "the database is damaged and is not served. Move state.sqlite with its -wal and "
-            "-shm files away and put a sound copy in their place; without one, the next "
-            "start creates an empty database."
-        )
+        super().__init__(STATE_DAMAGED_TEXT)

@@ -128,6 +128,7 @@ class Startup:
         )
         store = StoreActor(opened.writer, self._world)
         store.fence(opened.claim.claim)
+        readers.tell_damage(store.end_damaged)
         if opened.unchecked:
             store.owe_check()
         services = Services(

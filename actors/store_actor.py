@@ -34,6 +34,7 @@ from runtime.mailbox import Lane, Letter, Mailbox
 from runtime.sync_points import SyncPoint
 from runtime.world import World
 from store.batch import Batch, Command, TransactionDied
+from store.damage import StateDamaged
 from store.database import Writer
 from store.errors import (
     EpochLost,
@@ -70,7 +71,7 @@ LOG_FRAMES_MAX: Final = 32_768
 """Frames (128 MiB) that may pile up behind a reader: in the end all of them are one checkpoint,
 and a renewal waits behind it."""
 
-_FATAL: Final = (OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown)
+_FATAL: Final = (OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown, StateDamaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,7 @@ class StoreActor:
         Raises:
             OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown: the store is finished.
             StorageFault: a checkpoint failed; the log keeps everything, and the store is finished.
+            StateDamaged: a command, a checkpoint or a reader found the file damaged.
         """
         with self._mailbox:
             task_status.started()
@@ -214,6 +216,10 @@ class StoreActor:
                 self.stop()
                 for letter in self._long:
                     letter.refuse(StoreDown())
+
+    def end_damaged(self) -> None:
+        """End `serve`: a reader has found the file damaged, and nothing more is written to it."""
+        self._mailbox.close(StateDamaged)
 
     def stop(self) -> None:
         """End `serve`: what a batch has taken is still answered, everything else is refused."""
@@ -321,7 +327,7 @@ class StoreActor:
                 letter.refuse(_as_exception(died.cause))
                 return _Fate.DIED
             except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
-                answers.append(partial(letter.refuse, error))
+                answers.append(partial(letter.refuse, _as_exception(error)))
             reached(SyncPoint.COMMAND_AFTER_COMMAND)
             if more and index == len(taken) < BATCH_MAX and pace.has_time:
                 self._take_more(taken, min(PORTION_MAX, BATCH_MAX - index))
@@ -349,7 +355,7 @@ class StoreActor:
             letter.refuse(_as_exception(died.cause))
             return
         except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
-            answer = partial(letter.refuse, error)
+            answer = partial(letter.refuse, _as_exception(error))
         reached(SyncPoint.COMMAND_AFTER_COMMAND)
         await self._commit([answer])
 
@@ -388,4 +394,7 @@ def _own_copy(fault: Exception) -> Exception:
 
 
 def _as_exception(cause: BaseException) -> Exception:
+    """Return what its caller is told; damage is nobody's own and ends the store."""
+    if isinstance(cause, StateDamaged):
+        raise cause
     return cause if isinstance(cause, Exception) else RuntimeError("the command was interrupted")

@@ -25,6 +25,7 @@ from runtime.log import Log
 from runtime.program import Program
 from runtime.template_program import start_if_used
 from runtime.world import World, production_world
+from store.damage import StateDamaged
 from store.errors import (
     Fault,
     StateIncompatibleError,
@@ -108,6 +109,8 @@ def explained(error: BaseException) -> Explained:
             return Explained(error.code, str(error), error.exit_code)
         case StateIncompatibleError():
             return Explained(error.code, str(error), ExitCode.INCOMPATIBLE_STATE)
+        case StateDamaged():
+            return Explained(error.code, str(error), ExitCode.FAILED)
         case Fault() | RuntimeFault():
             code = error.code if isinstance(error, Fault) else ErrorCode.SERVER_UNAVAILABLE
             hint = f" {error.hint}" if error.hint else ""

@@ -30,6 +30,7 @@ StoreError
     EpochLost                 another server has taken over
     HostHeldError             another server's claim on the database is live
   StoreCorrupt                stored data contradicts the schema; a bug, the process ends
+    StateDamaged              (`store/damage.py`) SQLite found damaged pages; the server ends
 
 `code` is stable, the message is for people; it holds no payload, token, actor or session id.
 """

@@ -16,6 +16,7 @@ from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import apsw
 
+from store.damage import StateDamaged
 from store.errors import (
     ReadOnlyStateError,
     StateBusyError,
@@ -111,7 +112,7 @@ def translated(error: apsw.Error) -> StoreError | None:
         case apsw.FullError() | apsw.IOError() | apsw.NoMemError() | apsw.CantOpenError():
             return StorageFault(type(error).__name__)
         case apsw.CorruptError() | apsw.NotADBError():
-            return StoreCorrupt("SQLite found the file damaged")
+            return StateDamaged()
         case _:
             return None
 

@@ -88,7 +88,7 @@ def checkpoint(connection: apsw.Connection, mode: CheckpointMode) -> Checkpoint:
 
     Raises:
         StorageFault: the disk is full or failing; nothing committed is lost.
-        StoreCorrupt: the file is damaged.
+        StateDamaged: the file is damaged.
     """
     try:
         return _checkpoint(connection, mode) or _checkpoint(connection, _PASSIVE) or _NOTHING

@@ -17,6 +17,7 @@ from runtime.log import Log, LogFile
 from runtime.process import ChildSpec, ExitStatus
 from runtime.scripted_process import ScriptedSpawner
 from store.creation import create_database
+from store.damage import StateDamaged
 from store.errors import EpochLost
 from store.files import OsFiles
 from store.state_dir import prepare_state_dir
@@ -185,6 +186,29 @@ async def test_server_that_does_not_end_in_order_leaves_its_log(
             assert isinstance(running.failure, EpochLost)
     assert wal_bytes(paths.database, OsFiles()) > 0
     assert paths.database.stat().st_mtime_ns == before
+
+
+async def test_damage_that_a_read_meets_ends_the_server(start: "Start", paths: StatePaths) -> None:
+    """The log stays, so that the next start looks at the file before it serves it.
+
+    Case: D2.
+    """
+    with trio.fail_after(30):
+        async with start() as running:
+            await running.bench.create()
+            reading = running.bench.services.readers
+
+            def meet() -> None:
+                with reading.reading():
+                    raise StateDamaged
+
+            with pytest.raises(StateDamaged):
+                meet()
+            await running.ended.wait()
+            assert isinstance(running.failure, StateDamaged)
+            assert "put a sound copy in their place" in str(running.failure)
+        assert not paths.socket.exists()
+    assert wal_bytes(paths.database, OsFiles()) > 0
 
 
 async def test_clean_stop_leaves_nothing_to_look_at(begin: "Begin") -> None:

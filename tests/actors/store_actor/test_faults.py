@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from actors.store_actor import StoreActor
+from store.damage import StateDamaged
 from store.database import Writer
 from store.errors import (
     EpochLost,
@@ -277,3 +278,38 @@ async def test_command_cannot_end_the_transaction_of_its_neighbours(
                 await actor.do(commit)
             await actor.do(store.insert, "one")
     assert store.names() == {"one"}
+
+
+@pytest.mark.parametrize("finder", ["a command", "a reader"])
+async def test_damage_that_sqlite_finds_ends_the_store(
+    autojump_clock: Clock, store: "Store", finder: str
+) -> None:
+    """Whoever meets it: nothing more is written to such a file.
+
+    Case: D2.
+    """
+    ended: list[StateDamaged] = []
+
+    def meet(tx: Transaction) -> None:
+        store.insert(tx, "half")
+        raise StateDamaged
+
+    async def serve() -> None:
+        try:
+            await store.actor.serve()
+        except StateDamaged as fault:
+            ended.append(fault)
+
+    with trio.fail_after(10):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve)
+            assert await store.actor.do(store.insert, "before") == "before"
+            if finder == "a command":
+                with pytest.raises(StateDamaged):
+                    await store.actor.do(meet)
+            else:
+                store.actor.end_damaged()
+        with pytest.raises((StoreDown, StateDamaged)):
+            await store.actor.do(store.insert, "later")
+    assert len(ended) == 1
+    assert store.names() == {"before"}
