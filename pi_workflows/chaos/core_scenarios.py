@@ -39,6 +39,9 @@ SLEEP_S: Final = 600.0
 _BUSY_S: Final = 6.0
 """About as long as the runs of a scenario take when nothing goes wrong."""
 
+_STILL_S_MAX: Final = 60.0
+"""Longest standstill before something else happens: twice as long as a claim lasts."""
+
 _INSTALLATION: Final = Installation(workflows=WORKFLOWS, capacity=2)
 
 _NEVER_DEADLY: Final = frozenset({SyncPoint.SOCKET_MID_FRAME})
@@ -116,7 +119,11 @@ async def server_dies_at_a_point(world: SimulatedWorld) -> None:
 
 
 async def server_freezes(world: SimulatedWorld) -> None:
-    """A server stands still, another is started, then the first goes on."""
+    """A server stands still, another is started, and the first goes on if it still lives.
+
+    The other one is refused, or takes over and ends exactly the first: that depends on whether
+    the claim of the first has lapsed by then.
+    """
     keeper = Keeper(world)
     client = world.client()
     async with trio.open_nursery() as nursery:
@@ -124,11 +131,11 @@ async def server_freezes(world: SimulatedWorld) -> None:
         runs = await start_runs(world, client)
         frozen = keeper.server
         world.machine.pause(frozen.process)
-        await trio.sleep(world.chance.random())
+        await trio.sleep(world.chance.random() * _STILL_S_MAX)
         second = world.start_server()
-        await trio.sleep(world.chance.random() * 100)
-        world.machine.resume(frozen.process)
         keeper.also(second)
+        await trio.sleep(world.chance.random() * _STILL_S_MAX)
+        world.machine.resume(frozen.process)
         await complete(world, client, runs)
         nursery.cancel_scope.cancel()
     for server in (frozen, second, keeper.server):

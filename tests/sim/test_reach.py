@@ -11,7 +11,7 @@ MET = {
     "runner_dies": ("run.queue_parked", '"outcome": "crashed"', "signal 9"),
     "server_dies": ("run_resume_prepared", "run.queue_parked"),
     "server_dies_at_a_point": ("run_resume_prepared", "run.queue_parked"),
-    "server_freezes": ("SIGSTOP", "SIGCONT"),
+    "server_freezes": ("SIGSTOP", "SIGCONT", "start_refused", "server_displaced"),
     "machine_sleeps": ("stepped", "SIGSTOP"),
     "run_is_cancelled": ("run_cancelled", "run_completed"),
     "charged_once": ("effect.ambiguous", "effect.applied", "run_completed"),
