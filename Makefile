@@ -29,20 +29,15 @@ test: .venv/.installed-dev ## Run the fast tests, then the tests with real proce
 
 TIMES ?= 20
 
+CRASHES := runner_crash server_crash server_killed_at_points start_killed_at_files takeover two_servers \
+    two_claims frozen_runner clock_of_a_server ambiguous_effects disk_full
+
 crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), until one fails.
 	@for round in $$(seq $(TIMES)); do \
 	    echo "== crash tests, round $$round of $(TIMES)"; \
 	    .venv/bin/python -m pytest -q --no-header -p no:cacheprovider \
-	        multiproc_tests/test_runner_crash.py multiproc_tests/test_server_crash.py \
-	        multiproc_tests/test_two_servers.py multiproc_tests/test_ambiguous_effects.py || exit 1; \
+	        $(CRASHES:%=multiproc_tests/test_%.py) || exit 1; \
 	done
-
-FRAMES ?= 100000
-SEED ?= 1
-
-fuzz: .venv/.installed-dev ## Send FRAMES frames (100000), many of them hostile, to a server.
-	@FRAMES=$(FRAMES) SEED=$(SEED) .venv/bin/python -m pytest -q -s --no-header \
-	    -p no:cacheprovider multiproc_tests/test_frame_fuzz.py
 
 cases: .venv/.installed-dev ## List which acceptance cases have a test.
 	@.venv/bin/python tools/cases.py
