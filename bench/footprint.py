@@ -17,6 +17,7 @@ from runtime.registry import read_registry
 
 _TICK_MS: Final = 1000 / os.sysconf("SC_CLK_TCK")
 _KIB_PER_MIB: Final = 1024
+_PRIVATE: Final = ("Private_Clean", "Private_Dirty")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def measure_footprint(folder: Path, plan: FootprintPlan) -> Section:
         arrivals.wait(plan.runs)
         runners = _registered(paths, "runner-")
         section.add("run_memory", "MiB", [_memory_mib(pid) for pid in runners])
-        section.add("run_memory_private", "MiB", [_memory_mib(pid, "Private") for pid in runners])
+        section.add("run_memory_private", "MiB", [_memory_mib(pid, *_PRIVATE) for pid in runners])
         section.add(f"server_memory_with_{plan.runs}_runs", "MiB", [_memory_mib(server)])
     return section
 
@@ -104,7 +105,7 @@ def _stat(pid: int) -> list[str]:
     return text[text.rindex(")") + 2 :].split()
 
 
-def _memory_mib(pid: int, kind: str = "Pss") -> float:
+def _memory_mib(pid: int, *kinds: str) -> float:
     lines = (Path("/proc") / str(pid) / "smaps_rollup").read_text().splitlines()
-    wanted = (f"{kind}:", f"{kind}_Clean:", f"{kind}_Dirty:")
+    wanted = tuple(f"{kind}:" for kind in kinds or ("Pss",))
     return sum(int(line.split()[1]) for line in lines if line.startswith(wanted)) / _KIB_PER_MIB

@@ -160,7 +160,9 @@ class Template:
             importlib.import_module(self._later.pop(0))
             freeze()
         exercise = self._exercise
-        while exercise is not None and len(self._spares) < SPARES and not poll.poll(QUIET_MS):
+        if exercise is None or len(self._spares) == SPARES or poll.poll(QUIET_MS):
+            return None
+        while len(self._spares) < SPARES and not poll.poll(0):
             role = self._fork_spare(exercise)
             if role is not None:
                 return role
