@@ -21,7 +21,7 @@ ERROR_BYTES_MAX: Final = 8_192
 
 @dataclass(frozen=True, slots=True)
 class FailedTryRow:
-    """The newest try of a run that ended badly."""
+    """The newest try of a run's open visit that ended badly."""
 
     node_id: str
     visit: int
@@ -35,6 +35,11 @@ SELECT_NEWEST_FAILED: Final = """
            substr(e.content, 1, :error_bytes) AS error
       FROM node_attempts AS a LEFT JOIN blobs AS e ON e.blob_hash = a.error_hash
      WHERE a.run_id = :run_id AND a.status IN ('failed', 'timed_out')
+       AND NOT EXISTS (SELECT 1 FROM node_attempts AS b
+                         JOIN run_steps AS s
+                           ON s.run_id = b.run_id AND s.attempt_id = b.attempt_id
+                        WHERE b.run_id = a.run_id AND b.node_id = a.node_id
+                          AND b.visit = a.visit)
      ORDER BY a.finished_at DESC, a.rowid DESC LIMIT 1
 """
 

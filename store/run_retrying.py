@@ -81,8 +81,11 @@ def park_until(
 ) -> None:
     """Leave the run until an instant (UTC epoch ms), when the scheduler admits it again.
 
-    Nothing sleeps: the queue row carries the instant, the lease is freed. A try that is under way
-    is interrupted: it has not acted.
+    Nothing sleeps: the queue row carries the instant, the lease is freed.
+
+    Args:
+        attempt: the try that is under way, which has not acted and is interrupted; None after one
+            that has ended: that is progress, and gives back the tries that deaths had used up.
     """
     if attempt is not None:
         attempts.move(tx, attempt, AttemptMove.INTERRUPT)
@@ -90,7 +93,14 @@ def park_until(
     recorder.record(run_event("run.queue_parked", {"reason": reason.value}))
     queued = run_queue.find(tx, run_id)
     if queued is not None:
-        run_queue.move(tx, queued, QueueMove.PARK, available_at=due_at, error_code=reason)
+        run_queue.move(
+            tx,
+            queued,
+            QueueMove.PARK,
+            available_at=due_at,
+            consecutive_errors=0 if attempt is None else None,
+            error_code=reason,
+        )
     runs.touch(tx, run_id, detail=None)
     if recorder.generation is not None:
         leases.drop(tx, recorder.resource_id, recorder.generation)

@@ -2,16 +2,17 @@
 
 import dataclasses
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.states import EffectAttemptOutcome, StepOutcome
-from store import run_queue, verification
+from store import run_queue, run_summaries, verification
 from store.effect_errors import EffectNotDueError
 from store.errors import NotClaimableError, ProposalRefused
 from store.run_parking import Departure
+from store.run_retry_view import retrying
 from store.run_retrying import failed_tries_ahead
 
 if TYPE_CHECKING:
@@ -78,6 +79,11 @@ def tries(store: "WriteStore") -> list[tuple[object, ...]]:
 
 def assert_sound(store: "WriteStore") -> None:
     assert store.do(verification.violations) == []
+
+
+def shown(run: "WrittenRun") -> "JsonObject | None":
+    """What is shown of a wait between two tries."""
+    return run.store.do(lambda tx: retrying(tx, run_summaries.require(tx, run.run_id)))
 
 
 def ahead(run: "WrittenRun") -> int:
@@ -161,6 +167,57 @@ def test_wait_parks_the_run_in_the_commit_of_the_failed_try(store: "WriteStore")
         run.advance(last, again(run, last))
     run.advance(last, run.finished(last, outcome=FAILED))
     assert [number for _, number, _ in tries(store)] == [1, 2, 3]
+
+
+def test_failed_try_gives_back_what_deaths_had_used_up(store: "WriteStore") -> None:
+    """It is progress; an effect that is not due yet is none."""
+    run = store.create(graph=graph("idempotent", backoffMs=60_000)).begin()
+    errors = "SELECT consecutive_errors FROM run_queue"
+    for count in (1, 2):
+        run.park(Departure.DIED_WITHOUT_PROGRESS)
+        assert store.value(errors) == count
+        store.now += 100_000
+        run.begin()
+    start = run.started("flaky")
+    run.advance(start, run.reserved(start))
+    store.alter("UPDATE effects SET next_attempt_at = 9999999999999, status = 'pending'")
+    run.park(Departure.HANDED_OFF)
+    run.begin()
+    early = run.started("flaky")
+    run.advance(early, run.reserved(early))
+    run.end_child()
+    assert store.value(errors) == 2
+    store.alter("UPDATE effects SET next_attempt_at = NULL", "UPDATE run_queue SET available_at=0")
+    run.begin()
+    late = run.started("flaky")
+    run.advance(late)
+    run.advance(again(run, late))
+    assert store.value(errors) == 0
+
+
+def test_what_is_shown_between_two_tries_is_of_the_visit_that_is_open(store: "WriteStore") -> None:
+    run = store.create(graph=graph(backoffMs=60_000)).begin()
+    start = run.started("flaky")
+    run.advance(start)
+    assert shown(run) is None
+    run.advance(again(run, start))
+    run.end_child()
+    assert shown(run) == {
+        "nodeId": "flaky",
+        "visit": 1,
+        "failedTries": 1,
+        "outcome": "failed",
+        "error": "it did not work",
+        "nextTryAt": "2023-11-14T22:14:20.000Z",
+    }
+    store.now += 60_000
+    run.begin()
+    assert shown(run) is None
+    second = run.started("flaky")
+    run.advance(second, run.finished(second, "at last"))
+    run.park()
+    store.alter("UPDATE run_queue SET error_code = 'retryBackoff'")
+    assert shown(run) is None, "that visit is over"
 
 
 @pytest.mark.parametrize("server_died", [False, True])
@@ -295,16 +352,13 @@ def test_definitions_without_retry_are_read_as_before() -> None:
     assert DefinitionSnapshot.parse(plain).nodes["flaky"].retry is None
 
 
-WAITS: Final = [1_000, 2_000, 4_000, 8_000]
-
-
 def test_effect_that_its_runner_dies_in_waits_longer_each_time(store: "WriteStore") -> None:
     """One second, doubled with each attempt, at most five minutes; the run waits as long.
 
     Case: A49, B34.
     """
     run = store.create(graph=graph("idempotent")).begin()
-    for number, wait_ms in enumerate(WAITS, start=1):
+    for number, wait_ms in enumerate([1_000, 2_000, 4_000, 8_000], start=1):
         start = run.started("flaky")
         run.advance(start, run.reserved(start))
         run.park(Departure.DIED_AFTER_PROGRESS)
