@@ -88,6 +88,22 @@ def bad() -> str:
         eaten.append(bytearray(16 * 1024 * 1024))
 """
 
+HOARDING: Final = """
+KEPT = []
+
+@wf.compute()
+def bad() -> str:
+    if not NOTES.exists() or "bad ended" not in NOTES.read_text():
+        meet("bad")
+    size = 16 * 1024 * 1024
+    while size > 32:
+        try:
+            KEPT.append(bytearray(size))
+        except MemoryError:
+            size //= 2
+    return "never"
+"""
+
 EXITING: Final = """
 @wf.compute()
 def bad() -> str:
@@ -234,6 +250,21 @@ def test_runner_that_eats_memory_to_its_limit_fails_its_node(home: Home) -> None
     assert state["error"].startswith("MemoryError")
     assert [step["outcome"] for step in state["steps"]] == ["failed"]
     assert home.database.rows(WORKERS, run_id) == [("exited", 0, None)]
+
+
+def test_runner_without_any_memory_left_ends_and_does_not_hang(home: Home) -> None:
+    """How far it comes is chance: its node fails, or it dies, three times at most."""
+    home.servers.start(PI_WORKFLOWS_RUNNER_MEMORY_MIB="256")
+    run_id = home.run(bad(HOARDING))
+    hoarding = home.meetings.arrive("bad")
+    hoarding.go()
+    assert_unnoticed(home)
+    view = home.await_view(
+        run_id, lambda view: "reason" in view["display"] or "finishedAt" in view["manifest"]
+    )
+    assert view["display"]["status"] in {"failed", "completed", "queued"}
+    outcomes = {row[0] for row in home.database.rows(WORKERS, run_id)}
+    assert outcomes <= {"crashed", "exited"}
 
 
 DEATHS: Final = {

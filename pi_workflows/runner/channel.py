@@ -197,15 +197,17 @@ class Channel:
 
     def end(self, code: int) -> NoReturn:
         """End the process from any thread: no user code runs on the way, nothing of it stays."""
-        if not self._is_forked:
-            self._groups.kill_all()
-            kill_rest_of_session()
-        if threading.current_thread() is threading.main_thread():
-            # The watching thread must not wait for a buffer that stuck code may hold.
-            with suppress(OSError, ValueError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-        os._exit(code)
+        try:
+            if not self._is_forked:
+                self._groups.kill_all()
+                kill_rest_of_session()
+            if threading.current_thread() is threading.main_thread():
+                # The watching thread must not wait for a buffer that stuck code may hold.
+                with suppress(OSError, ValueError):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+        finally:  # Without memory all of this may fail; the server ends the session then.
+            os._exit(code)
 
     def _exchange(self, message: Send) -> Reply:
         """Send and wait, with the word held; a lost claim ends the process."""

@@ -71,6 +71,13 @@ def run_child(connection: socket.socket, options: ChildOptions) -> NoReturn:
         connection: this end of the socket pair; blocking.
         options: bounds of the grace.
     """
+    try:
+        _run_child(connection, options)
+    finally:  # A process out of memory must not go through the interpreter's own end.
+        os._exit(EXIT_CRASHED)
+
+
+def _run_child(connection: socket.socket, options: ChildOptions) -> NoReturn:
     with suppress(LimitInvalid):  # The server has refused to start with such a value.
         Limits.read(os.environ).apply()
     groups = ShellGroups()
@@ -89,8 +96,10 @@ def run_child(connection: socket.socket, options: ChildOptions) -> NoReturn:
         complain(f"runner: the channel is lost: {error}\n")
         channel.end(EXIT_CHANNEL_LOST)
     except BaseException:  # noqa: BLE001 - a bug must end the process, not leave it half alive
-        complain(traceback.format_exc())
-        channel.end(EXIT_CRASHED)
+        try:
+            complain(traceback.format_exc())
+        finally:
+            channel.end(EXIT_CRASHED)
     channel.leave(ending.reason, ending.detail)
 
 
