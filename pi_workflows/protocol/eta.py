@@ -19,6 +19,9 @@ INTERVALS_MAX: Final = 8
 _FEW_INTERVALS: Final = 5
 """From so many intervals on the spread alone decides how much an estimate is worth."""
 
+_TOO_LONG_MS: Final = 100 * 365 * 24 * 60 * 60 * 1_000
+"""What would take a hundred years does not progress."""
+
 _NARROW: Final = 0.25
 _FAIR: Final = 0.5
 
@@ -133,7 +136,8 @@ def _measured(epoch: Sequence[Sample], now: int) -> Estimate | NoEstimate:
     if not rates:
         return NoEstimate.TOO_FEW
     slow, median, fast = (_quantile(rates, share) for share in (0.25, 0.5, 0.75))
-    if median <= 0:
+    too_slow = max(0.0, (total - completed) / _TOO_LONG_MS)
+    if median <= too_slow:
         return NoEstimate.NO_PROGRESS
 
     def left(rate: float) -> int:
@@ -143,7 +147,7 @@ def _measured(epoch: Sequence[Sample], now: int) -> Estimate | NoEstimate:
         Basis.MEASURED,
         left(median),
         left(fast),
-        left(slow) if slow > 0 else None,
+        left(slow) if slow > too_slow else None,
         _confidence(len(rates), (fast - slow) / median),
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pi_workflows.protocol.eta import (
@@ -196,9 +196,16 @@ def test_estimate_is_never_negative_and_lies_between_its_bounds(
     steps=st.lists(st.floats(0, 5), min_size=1, max_size=20),
     older=st.lists(st.floats(0, 5), max_size=20),
 )
+@example(steps=[2.2250738585072014e-308], older=[])
 def test_what_lies_before_an_epoch_changes_nothing(steps: list[float], older: list[float]) -> None:
     new = [replace(sample, at=sample.at + 10**6) for sample in paced(*steps)]
     old = [
         replace(sample, progress=replace(sample.progress, phase="old")) for sample in paced(*older)
     ]
     assert estimate([*old, *new], 10**7) == estimate(new, 10**7)
+
+
+def test_what_would_take_a_hundred_years_does_not_progress() -> None:
+    """However small a step, it is no error."""
+    assert estimate(paced(2.2250738585072014e-308), 10**7) is NoEstimate.NO_PROGRESS
+    assert estimate(paced(1e-12), 10**7) is NoEstimate.NO_PROGRESS
