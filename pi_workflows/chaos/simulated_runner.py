@@ -192,6 +192,7 @@ class SimulatedRunner:
 
     async def _run_turn(self, call: Call) -> CallResult:
         """Run user code under its deadline; code that ignores it ends the process."""
+        self._process.check()  # A reply that a dead runner still finds starts nothing any more.
         if self._is_stopping():
             raise Stopped
         now = trio.current_time()

@@ -22,6 +22,12 @@ def test_core_holds_in_this_order(name: str, seed: int) -> None:
     CORE[name].simulate(seed)
 
 
+@pytest.mark.parametrize(("name", "seed"), [("runner_dies", 1276), ("sent_once", 5352)])
+def test_order_that_once_failed_holds(name: str, seed: int) -> None:
+    """One runner killed three times in a row; one killed with an answer still unread."""
+    CORE[name].simulate(seed)
+
+
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(CORE)), seed=st.integers(0, 2**64))
 def test_core_holds_in_any_order(name: str, seed: int) -> None:
