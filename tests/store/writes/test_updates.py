@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.canonical import JsonObject, canonical_bytes
 from pi_workflows.protocol.states import ActorType, WorkerMessageOutcome
 from pi_workflows.protocol.updates import PAIRS_MAX
 from store import projection, projection_weight, run_views, update_messages, updates
@@ -244,3 +244,14 @@ def test_state_and_view_of_a_run_show_its_updates(
     assert isinstance(items[-1], dict)
     assert items[-1]["dataStored"] is True
     assert run.store.do(projection_weight.body_bytes, run.run_id) > light + 5_000
+
+
+def test_worst_updates_leave_room_in_a_frame(run: "WrittenRun", start: "StartAttempt") -> None:
+    """Half a frame is what the steps of the worst view take."""
+    bare = len(canonical_bytes(run.store.do(run_views.run_view, run.run_id)))
+    data: JsonObject = {"n": "\x01" * ((run_views.UPDATE_BYTES_MAX - len('{"n":""}')) // 6)}
+    for number in range(run_views.UPDATES_MAX):
+        publish(run, start, "k" * 120 + str(number), data)
+    view = run.store.do(run_views.run_view, run.run_id)
+    assert "dataStored" not in str(view)
+    assert len(canonical_bytes(view)) - bare < 200_000
