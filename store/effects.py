@@ -263,6 +263,15 @@ def resolve(tx: Transaction, source: Recorder, effect: EffectRow, evidence: Evid
     )
 
 
+def make_due(tx: Transaction, source: Recorder, effect: EffectRow) -> None:
+    """Let a pending effect be tried at once, whatever instant it was waiting for."""
+    assert effect.status is EffectStatus.PENDING, "only a pending effect waits for an instant"
+    payload: JsonObject = {"attempt": effect.attempt_count, "resumed": True}
+    record(tx, source, effect, Happening("effect.retry_ready", payload))
+    outcome = Outcome(effect.status, effect.result_hash, effect.error_hash)
+    set_outcome(tx, effect, effect.attempt_count, outcome)
+
+
 def cancel_pending(tx: Transaction, source: Recorder, effect: EffectRow) -> None:
     """Cancel an effect on which nobody has acted."""
     status = EFFECT_MACHINE.apply(effect.status, EffectMove.CANCEL)

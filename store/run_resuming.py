@@ -9,7 +9,7 @@ from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.ids import run_resource_id
 from pi_workflows.protocol.states import EffectStatus, QueueStatus, RunStatus
-from store import run_queue, runs
+from store import effect_rows, effects, run_queue, runs
 from store.authority import Operation, Permit, holding, require_actor, revise
 from store.errors import Rejected
 from store.machines.queue import QueueMove
@@ -107,8 +107,9 @@ def resume_run(tx: Transaction, permit: Permit, run_id: str) -> ResumeReply:
     """Put a run that stands still back into the queue, due at once and without its error.
 
     Whatever parked it (a pause, a changed source, deaths without progress, a pause between two
-    tries, a handoff) is forgotten, except the number of deaths in a row: an explicit resume is
-    one more try, and one more death without progress parks the run again.
+    tries, a handoff) is forgotten, and an effect that waited for its next try is due. Only the
+    number of deaths in a row stays: an explicit resume is one more try, and one more death
+    without progress parks the run again.
 
     Race contract: of equal resumes the first one moves the run, the others adopt; a run that is
     queued or in somebody's hands is adopted as it is. After an end it is refused, naming the end.
@@ -139,6 +140,9 @@ def resume_run(tx: Transaction, permit: Permit, run_id: str) -> ResumeReply:
         if run.paused:
             affected_one(tx.execute(UPDATE_UNPAUSED, {"run_id": run_id, "now": tx.now}))
         if stands:
+            for effect in effect_rows.unsettled(tx, resource):
+                if effect.next_attempt_at is not None and effect.next_attempt_at > tx.now:
+                    effects.make_due(tx, recorder, effect)
             run_queue.move(tx, queued, QueueMove.RESUME, available_at=tx.now)
             runs.touch(tx, run_id, detail=None)
     return ResumeReply(verdict, run.status, recorder.revision, adopted=False)

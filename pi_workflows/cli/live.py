@@ -53,7 +53,7 @@ _FRAME_LINES: Final = 6
 
 _STEPS_MIN: Final = 3
 _BARS_MAX: Final = 8
-_BAR_CELLS: Final = 30
+_BAR_CELLS: Final = 20
 _SAID_MAX: Final = 3
 
 
@@ -175,11 +175,12 @@ def _bars(reports: Sequence[Report], *, moving: bool) -> Table:
     for report in reports:
         progress = report.progress
         eta = eta_text(report.samples, now) if moving else ""
+        remark = ", ".join(text for text in (state_text(progress), eta) if text)
         table.add_row(
             Text(f"  {report.name}", overflow="ellipsis", no_wrap=True),
             _bar(progress, moving=moving),
             Text(counts_text(progress), no_wrap=True),
-            Text(", ".join(text for text in (state_text(progress), eta) if text), style="dim"),
+            Text(remark, style="dim", overflow="ellipsis", no_wrap=True),
         )
     return table
 

@@ -94,13 +94,18 @@ def state_text(progress: Progress) -> str:
 
 
 def eta_text(samples: Sequence[Sample], now: int) -> str:
-    """Return how long it will still take, as `about 2 m 10 s left (medium)`; empty if unknown.
+    """Return how long it will still take, as `about 2 m 10 s left (medium)`.
+
+    Empty if nobody can say, or if all that is counted is done.
 
     Args:
+        samples: at least one, oldest first.
         now: UTC epoch ms.
     """
     found = estimate(samples, now)
-    if isinstance(found, NoEstimate):
+    newest = samples[-1].progress
+    all_done = newest.total is not None and newest.completed == newest.total
+    if isinstance(found, NoEstimate) or all_done:
         return ""
     return _estimate_text(found)
 

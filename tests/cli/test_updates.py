@@ -67,6 +67,8 @@ def test_reports_collect_what_views_bring_and_give_an_estimate() -> None:
     (report,) = reports.take(view(files(7, 7, 14)))
     assert eta_text(report.samples, T0 + 7 * SECOND) == "about 13.0 s left (high)"
     assert eta_text(report.samples[:1], T0) == ""
+    (report,) = reports.take(view(files(8, 8, 40)))
+    assert eta_text(report.samples, T0 + 8 * SECOND) == "", "all is done"
 
 
 def test_word_of_a_source_is_called_one() -> None:
@@ -102,7 +104,7 @@ def test_terminal_shows_a_bar_per_progress_the_whole_run_first_and_other_updates
 
 def test_bars_move_with_the_count_and_go_with_the_run() -> None:
     cells = [drawn(view(files(1, 0, completed))).count("━") for completed in (4, 20, 40)]
-    assert cells == [3, 15, 30]
+    assert cells == [2, 10, 20]
     assert "━" not in drawn(view(files(1, 0, 40), status="completed"))
 
 
@@ -111,6 +113,19 @@ def test_live_estimate_stands_behind_the_bar() -> None:
     for seq in range(1, 7):
         reports.take(view(files(seq, seq, seq)))
     assert "left (high)" in drawn(view(files(7, 7, 7)), reports)
+
+
+def test_progress_takes_one_row_on_a_narrow_terminal() -> None:
+    reports = Reports()
+    shown = [
+        view(files(seq, seq, seq, label="a rather long label of a thing", phase="first"))
+        for seq in range(1, 8)
+    ]
+    for earlier in shown:
+        reports.take(earlier)
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(page(shown[-1], 20, reports.take(shown[-1])))
+    assert len(console.export_text().splitlines()) == 2, "the title and the bar"
 
 
 def test_of_many_progresses_the_newest_have_bars_and_no_bar_moves_to_another_line() -> None:

@@ -268,3 +268,24 @@ def test_what_a_dying_runner_said_stands_behind_the_reason(run: "WrittenRun") ->
 def test_pause_after_a_death_doubles_from_a_second_up_to_a_minute() -> None:
     delays = [run_queue.retry_delay_ms(errors) // SECOND_MS for errors in range(10)]
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+
+
+def test_effect_that_waits_for_its_next_try_is_due_after_a_resume(run: "WrittenRun") -> None:
+    """Else the next runner would be told to wait, and the run would be parked again."""
+    run.begin()
+    run.work(run.started("fetch"))
+    run.work(run.started("send"))
+    run.act("note")
+    run.park(Departure.DIED_AFTER_PROGRESS)
+    waiting = "SELECT next_attempt_at FROM effects WHERE status = 'pending'"
+    assert run.store.value(waiting) == run.store.now + SECOND_MS
+    resume(run)
+    assert run.store.rows(waiting) == [(None,)]
+    told = "SELECT count(*) FROM events WHERE event_type = 'effect.retry_ready'"
+    assert run.store.value(told) == 2
+    run.begin()
+    start = run.started("note")
+    run.advance(start)
+    granted = run.advance(run.reserved(start)).grants[0]
+    assert granted is not None
+    assert (granted.status, granted.attempt_number) == ("applying", 2)
