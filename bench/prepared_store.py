@@ -16,7 +16,7 @@ from pi_workflows.protocol.ids import RunId, WorkerEpoch, time_ordered
 from pi_workflows.protocol.states import ActorType, OwnerType, StepOutcome, WorkerMessageOutcome
 from runtime.clock import SystemClock
 from runtime.world import SystemIdSource
-from store import host, leases, run_claiming, run_creation
+from store import blobs, host, leases, run_claiming, run_creation
 from store.authority import Claim, Permit
 from store.batch import Batch, run_alone
 from store.blobs import Blob
@@ -48,6 +48,7 @@ _GRAPH: Final[JsonObject] = {
     "settings": None,
 }
 _DEFINITION: Final = DefinitionSnapshot.parse(_GRAPH)
+_LOG_BYTES: Final = 20 * 1_048_576
 _FILLER: Final = "x" * 250
 _CLOCK: Final = SystemClock()
 
@@ -135,6 +136,11 @@ class PreparedStore:
         """
         run_alone(self.batch, self._renew_claims)
         checkpoint(self.writer.connection, CheckpointMode.PASSIVE)
+
+    def grow_log(self) -> None:
+        """Give the log more room than a sample needs; `settle` lets it begin anew."""
+        filler = Blob.of_text("x" * _LOG_BYTES)
+        run_alone(self.batch, lambda tx: blobs.put(tx, filler))
 
     def close(self) -> None:
         """Close the file."""
