@@ -12,7 +12,7 @@ from pi_workflows.protocol.states import CommandOutcome
 from store import effect_lists, receipts
 from store.authority import Permit
 from store.blobs import Blob
-from store.effect_resolving import Resolution, Resolved, Verb, resolve_effect
+from store.effect_resolving import Resolution, Resolved, Verb, resolve_effect, source_of
 from store.receipts import Reply
 from store.transaction import Transaction
 
@@ -76,14 +76,28 @@ class EffectControl:
         verb = Verb(payload.verb)
         output = Blob.of_json(payload.output) if verb is Verb.APPLIED else None
         resolution = Resolution(verb, payload.reason, output)
-        permit = Permit(CONTROL, None, request.expected_revision)
-        action = partial(_resolve, permit, payload.effect_id, resolution)
+        action = partial(self._resolve, request.expected_revision, payload.effect_id, resolution)
         asked = request.stored_by(self._services.identity.epoch)
         return await self._services.store.do(receipts.receipted, asked, action)
 
+    def _resolve(
+        self,
+        expected_revision: int | None,
+        effect_id: str,
+        resolution: Resolution,
+        tx: Transaction,
+    ) -> Reply:
+        """Resolve under our own claim if the run is in hand here (README 20).
 
-def _resolve(permit: Permit, effect_id: str, resolution: Resolution, tx: Transaction) -> Reply:
-    found: Resolved = resolve_effect(tx, permit, effect_id, resolution)
+        It was resolved before then: the word is adopted, or told what stands.
+        """
+        source = source_of(tx, effect_id)
+        claim = None if source is None else self._services.claims.claim_of(source)
+        permit = Permit(CONTROL, claim, expected_revision)
+        return _reply(resolution, resolve_effect(tx, permit, effect_id, resolution))
+
+
+def _reply(resolution: Resolution, found: Resolved) -> Reply:
     outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
     receipt: JsonObject = {
         "effectId": found.effect_id,

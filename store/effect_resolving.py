@@ -135,10 +135,10 @@ def resolve_effect(
     require_actor(permit.actor, Operation.RESOLVE_EFFECT)
     identity = EffectId(effect_id)
     effect = effect_rows.find(tx, identity)
-    source = tx.one(SourceRow, SELECT_SOURCE, {"effect_id": identity})
+    source = source_of(tx, effect_id)
     if effect is None or source is None:
         raise EffectUnknownError(effect_id)
-    run = runs.require(tx, source.run_id)
+    run = runs.require(tx, source)
     with revise(tx, permit, run_resource_id(run.run_id), Operation.RESOLVE_EFFECT) as recorder:
         status, goes_on = effect.status, _is_due(tx, run)
         if status is not EffectStatus.AMBIGUOUS:
@@ -158,6 +158,12 @@ def resolve_effect(
         goes_on,
         adopted=recorder.adopted,
     )
+
+
+def source_of(reading: Reading, effect_id: str) -> str | None:
+    """Return the run that sources an effect; None when no run does."""
+    source = reading.one(SourceRow, SELECT_SOURCE, {"effect_id": effect_id})
+    return None if source is None else source.run_id
 
 
 def _adopt(tx: Transaction, effect: EffectRow, run: RunRow, resolution: Resolution) -> None:

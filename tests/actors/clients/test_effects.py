@@ -114,6 +114,34 @@ async def test_lost_reply_of_a_resolve_is_asked_for_again_and_adopts(
     assert outcomes == ["accepted", "adopted", "adopted"]
 
 
+async def test_word_said_again_while_its_run_is_at_work_adopts_and_another_is_told_what_stands(
+    autojump_clock: Clock, front: "Front"
+) -> None:
+    """The run went on at the first word: its live claim is this server's own, and no obstacle."""
+    bench = front.bench
+    at_work = trio.Event()
+
+    async def go_on(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        at_work.set()
+        return await child.hang()
+
+    with trio.fail_after(60):
+        run_id, effect = await stranded(bench)
+        peer = await front.connect()
+        await peer.ask("effect.resolve", word(effect, "retry"))
+        bench.children(go_on)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(RunOwner(bench.services, run_id).run)
+            await at_work.wait()
+            again = await peer.ask("effect.resolve", word(effect, "retry"), key="again")
+            other = await peer.ask("effect.resolve", word(effect, "rejected"), key="other")
+            nursery.cancel_scope.cancel()
+    assert again["outcome"] == "adopted"
+    assert other["outcome"] == "conflict"
+    assert cast("JsonObject", other["receipt"])["code"] == "EFFECT_SETTLED"
+
+
 async def test_of_two_operators_one_wins_and_the_other_is_told_what_stands(
     autojump_clock: Clock, front: "Front"
 ) -> None:
