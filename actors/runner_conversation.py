@@ -43,7 +43,7 @@ _FAREWELLS: Final = {
     "finished": RunnerEnd.FINISHED,
     "parked": RunnerEnd.PARKED,
     "abandonedCode": RunnerEnd.ABANDONED_CODE,
-    "stopped": RunnerEnd.INTERRUPTED,
+    "stopped": RunnerEnd.TERMINATED,
     "failed": RunnerEnd.REFUSED,
     "rejected": RunnerEnd.PROTOCOL,
 }

@@ -27,6 +27,7 @@ class RunnerEnd(enum.Enum):
     REFUSED = enum.auto()
     CLAIM_LOST = enum.auto()
     INTERRUPTED = enum.auto()
+    TERMINATED = enum.auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,9 @@ _MEANINGS: Final = {
     RunnerEnd.PROTOCOL: _Meaning(WorkerStatus.CRASHED, _DIED, ParkReason.PROTOCOL_REJECTED),
     RunnerEnd.REFUSED: _Meaning(WorkerStatus.CRASHED, _DIED, ParkReason.CRASHED),
     RunnerEnd.CLAIM_LOST: _Meaning(WorkerStatus.CLAIM_LOST, Departure.HANDED_OFF),
+    # SIGTERM of a stranger, or of its own code: one that comes again at each try must not be
+    # taken up again for ever. The server stops a child only after it has ceased to listen to it.
+    RunnerEnd.TERMINATED: _Meaning(WorkerStatus.CRASHED, _DIED, ParkReason.CRASHED),
     RunnerEnd.INTERRUPTED: _Meaning(WorkerStatus.CANCELLED, Departure.HANDED_OFF),
 }
 

@@ -110,6 +110,14 @@ def bad() -> str:
     os._exit(0)
 """
 
+STOPPING: Final = """
+@wf.compute()
+def bad() -> str:
+    os.killpg(0, signal.SIGTERM)
+    while True:
+        time.sleep(600)
+"""
+
 BREAKING: Final = """
 @wf.compute()
 def bad() -> str:
@@ -269,6 +277,7 @@ def test_runner_without_any_memory_left_ends_and_does_not_hang(home: Home) -> No
 
 DEATHS: Final = {
     "os._exit": (EXITING, ("crashed", 0, None)),
+    "SIGTERM to itself": (STOPPING, ("crashed", 0, None)),
     "a closed pipe": (BREAKING, ("crashed", None, str(int(signal.SIGPIPE)))),
     "closed descriptors": (CLOSING, ("crashed", 4, None)),
     "frames of its own": (BLURTING, ("crashed", None, None)),

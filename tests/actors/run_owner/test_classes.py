@@ -80,6 +80,11 @@ async def killed(child: "RunnerEnd", _: "Bench") -> ExitStatus:
     return ExitStatus(None, 9)
 
 
+async def stopped_by_a_stranger(child: "RunnerEnd", _: "Bench") -> ExitStatus:
+    await child.ready()
+    return await child.leave("stopped")
+
+
 async def not_loading(child: "RunnerEnd", _: "Bench") -> ExitStatus:
     await child.launch()
     return await child.leave("failed")
@@ -164,6 +169,9 @@ ENDS: Final = {
     "no hello": End(silent, WorkerStatus.TIMED_OUT, STOPPED, "runnerTimedOut"),
     "left by 0": End(leaving_by_0, WorkerStatus.CRASHED, (0, None), "runnerCrashed"),
     "killed": End(killed, WorkerStatus.CRASHED, (None, "9"), "runnerCrashed"),
+    "stopped by a stranger": End(
+        stopped_by_a_stranger, WorkerStatus.CRASHED, (0, None), "runnerCrashed"
+    ),
     "not loading": End(not_loading, WorkerStatus.CRASHED, (0, None), "runnerCrashed"),
     "changed source": End(source_changed, WorkerStatus.EXITED, (0, None), "workflowSourceChanged"),
     "no frame": End(babbling, WorkerStatus.CRASHED, STOPPED, "protocolRejected"),
