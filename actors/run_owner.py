@@ -9,6 +9,7 @@ What it guarantees:
   run: committed attempts and effects decide how the run goes on.
 """
 
+import contextlib
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,7 +20,7 @@ from actors.claims import HeldRun
 from actors.runner_conversation import Conversation
 from actors.runner_ends import Leave, RunnerEnd, leave, outcome_of
 from actors.runner_launch import LaunchedRunner, PlannedRunner, launch_runner, plan_runner
-from actors.services import Services
+from actors.services import SYSTEM, Services
 from pi_workflows.protocol.ids import RunId, WorkerEpoch
 from pi_workflows.protocol.states import WorkerStatus
 from runtime.errors import RuntimeFault
@@ -39,7 +40,7 @@ from store.errors import (
     StateBusyError,
 )
 from store.run_claiming import ClaimedRun, claim_run
-from store.run_parking import hand_back, park_run
+from store.run_parking import hand_back, park_run, recover_run
 from store.transaction import Transaction
 from store.workers import WorkerEnd
 
@@ -63,8 +64,10 @@ _LEAVES_BY_ITSELF: Final = frozenset(
     }
 )
 
+_NOT_TO_BE_HAD: Final = (LeaseHeldError, NotClaimableError, RunUnknownError, StateBusyError)
+
 _BUSY_TRIES: Final = 11
-"""Each waits 5 s for the lock; a run whose end is not written stays taken until a restart."""
+"""Each waits 5 s for the lock; later the end is written without keeping a stop waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class RunOwner:
         self._run_id: Final = run_id
         self._worker_epoch: Final = WorkerEpoch(f"runner-{services.world.ids.new_uuid()}")
         self._log: Final = services.log.bind("run_owner", runId=run_id)
+        self._entered: HeldRun | None = None
+        self._end: WorkerEnd | None = None
 
     async def run(self) -> bool:
         """Claim the run and serve it until its child has ended.
@@ -102,9 +107,12 @@ class RunOwner:
         claimed_at = trio.current_time()
         try:
             claimed, held, planned = await services.store.do(self._claim)
-        except (LeaseHeldError, NotClaimableError, RunUnknownError) as refused:
-            self._log.debug("claim_refused", reason=str(refused.code))
-            return False
+        except BaseException as error:
+            self._forget_claim()
+            if isinstance(error, _NOT_TO_BE_HAD):
+                self._log.debug("claim_refused", reason=str(error.code))
+                return False
+            raise
         tenure = Tenure(self._terms(claimed.claim), claimed_at=claimed_at)
         permit = Permit(services.identity.host, claimed.claim)
         try:
@@ -116,6 +124,8 @@ class RunOwner:
         except ClaimLostError as lost:
             reason = str(lost.reason)
             self._log.info("claim_lost", generation=claimed.claim.generation, reason=reason)
+        except StateBusyError:
+            await self._catch_up(claimed.claim)
         finally:
             services.claims.discard(self._run_id, held)
         return True
@@ -129,7 +139,13 @@ class RunOwner:
         claimed = claim_run(tx, Permit(identity.host), self._run_id, identity.owner)
         planned = plan_runner(tx, identity, claimed, self._worker_epoch)
         self._services.world.sync_points.reached(SyncPoint.CLAIM_BEFORE_COMMIT)
-        return claimed, self._services.claims.enter(self._run_id, claimed.claim), planned
+        self._entered = self._services.claims.enter(self._run_id, claimed.claim)
+        return claimed, self._entered, planned
+
+    def _forget_claim(self) -> None:
+        """Take out what a batch has entered that was begun anew and then given up."""
+        if self._entered is not None:
+            self._services.claims.discard(self._run_id, self._entered)
 
     def _terms(self, claim: Claim) -> Terms:
         return Terms(
@@ -186,14 +202,9 @@ class RunOwner:
             words = conversation.last_words if conversation is not None else None
             with trio.CancelScope(shield=True):
                 try:
-                    if runner is None:
-                        never = ExitStatus(None, None)
-                        outcome = outcome_of(end, never, said_goodbye=said_goodbye)
-                        await self._close_row(WorkerEnd(outcome))
-                    else:
-                        await self._end_child(owned, runner, end, said_goodbye=said_goodbye)
-                    if conversation is not None:
-                        await conversation.processes.end_all()
+                    status = await self._stop_child(runner, conversation)
+                    outcome = outcome_of(end, status, said_goodbye=said_goodbye)
+                    await self._record_end(owned, _worker_end(outcome, status, runner))
                 finally:
                     await self._park(owned, leave(end, progressed=progressed, words=words))
 
@@ -224,21 +235,32 @@ class RunOwner:
             with trio.move_on_after(_EXIT_WAIT_S):
                 await runner.child.wait()
 
-    async def _end_child(
-        self, owned: Ownership, runner: LaunchedRunner, end: RunnerEnd, *, said_goodbye: bool
-    ) -> None:
-        """End the child's processes and close its row: an open one would block the next child."""
-        status = await self._stop_child(runner)
+    async def _stop_child(
+        self, runner: LaunchedRunner | None, conversation: Conversation | None
+    ) -> ExitStatus:
+        """End all that the child has started, in its session and outside, before anything else.
+
+        The run can be claimed again only after that, whatever goes wrong on the way there.
+        """
+        if runner is None:
+            return ExitStatus(None, None)
+        status = await self._stop_session(runner)
+        if conversation is not None:
+            await conversation.processes.end_all()
         try:
             self._services.processes.remove(runner.child.identity)
         except OSError as error:
             self._log.error("registry_not_written", error=str(error))
-        how = _worker_end(outcome_of(end, status, said_goodbye=said_goodbye), status, runner)
+        return status
+
+    async def _record_end(self, owned: Ownership, how: WorkerEnd) -> None:
+        """Close the child's row: an open one would block the next child."""
+        self._end = WorkerEnd(how.status, how.exit_code, how.signal)
         try:
             await self._close_row(how)
         except Rejected as refused:
             self._log.error("diagnostic_not_stored", code=str(refused.code))
-            await self._close_row(WorkerEnd(how.status, how.exit_code, how.signal))
+            await self._close_row(self._end)
         self._log.info(
             "runner_ended",
             generation=owned.claimed.claim.generation,
@@ -251,7 +273,7 @@ class RunOwner:
         """Record how the child ended, or that there was none."""
         await self._settle(lambda tx: workers.end(tx, self._worker_epoch, how))
 
-    async def _stop_child(self, runner: LaunchedRunner) -> ExitStatus:
+    async def _stop_session(self, runner: LaunchedRunner) -> ExitStatus:
         """End the child and its whole session; what survives SIGKILL is logged and left."""
         try:
             return await runner.child.stop(_STOP_GRACE_S)
@@ -284,6 +306,22 @@ class RunOwner:
         except (ClaimLostError, LeaseHeldError) as lost:
             self._log.info("run_replaced", generation=claim.generation, code=str(lost.code))
 
+    async def _catch_up(self, claim: Claim) -> None:
+        """Write down an end that a foreign write lock holds up, whenever that lets go.
+
+        Nobody claims the run meanwhile, for it reads as under way. Cancelled: the next server
+        recovers it.
+        """
+        self._log.warning("end_overdue", generation=claim.generation)
+        await self._services.store.insist(partial(self._leave_late, claim))
+
+    def _leave_late(self, claim: Claim, tx: Transaction) -> None:
+        if self._end is not None:
+            workers.end(tx, self._worker_epoch, self._end)
+        with contextlib.suppress(ClaimLostError):  # A commit of ours had freed it.
+            leases.release(tx, claim)
+        recover_run(tx, Permit(SYSTEM), self._run_id)
+
     async def _settle(self, command: Command[object]) -> None:
         """Write down an end, however long another process holds the write lock, within bounds."""
         for _ in range(_BUSY_TRIES):
@@ -296,11 +334,14 @@ class RunOwner:
         await self._services.store.do(command)
 
 
-def _worker_end(outcome: WorkerStatus, status: ExitStatus, runner: LaunchedRunner) -> WorkerEnd:
+def _worker_end(
+    outcome: WorkerStatus, status: ExitStatus, runner: LaunchedRunner | None
+) -> WorkerEnd:
     ended_badly = outcome not in {WorkerStatus.EXITED, WorkerStatus.CANCELLED}
+    tail = None if runner is None else runner.child.output_tail()
     return WorkerEnd(
         outcome,
         status.code,
         str(status.signal) if status.signal is not None else None,
-        (runner.child.output_tail() or None) if ended_badly else None,
+        (tail or None) if ended_badly else None,
     )

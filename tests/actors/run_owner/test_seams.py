@@ -11,6 +11,9 @@ import trio.testing
 
 from pi_workflows.protocol.states import QueueStatus
 from runtime.process import ExitStatus
+from runtime.sync_points import InertSyncPoints, SyncPoint
+from store.errors import RunUnknownError, StateBusyError
+from store.transaction import Transaction
 
 if TYPE_CHECKING:
     from runtime.identity import ProcessIdentity
@@ -120,3 +123,91 @@ async def test_dead_child_is_noticed_although_somebody_holds_its_socket(
     for stream in held:
         await stream.aclose()
     assert bench.queue_row(run_id).status is QueueStatus.PARKED
+
+
+async def test_claim_that_was_tried_and_never_committed_is_forgotten(
+    autojump_clock: Clock, bench: "Bench", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A neighbour makes the batch begin anew, and somebody has the write lock by then."""
+    stranger = apsw.Connection(str(bench.paths.database))
+    begun: list[str] = []
+
+    def interfere(_: InertSyncPoints, point: SyncPoint) -> None:
+        if point is SyncPoint.COMMAND_BEFORE_BEGIN:
+            begun.append(point.value)
+            if len(begun) == 2:
+                stranger.execute("BEGIN IMMEDIATE")
+
+    def fail_late(tx: Transaction) -> None:
+        tx.connection.execute("UPDATE runs SET updated_at = updated_at")
+        raise RunUnknownError("nobody")
+
+    async def neighbour() -> None:
+        with pytest.raises(StateBusyError):
+            await bench.services.store.do(fail_late)
+
+    claimed: list[bool] = []
+
+    async def claim() -> None:
+        claimed.append(await bench.owner(run_id).run())
+
+    with trio.fail_after(60):
+        run_id = await bench.create()
+        monkeypatch.setattr(InertSyncPoints, "reached", interfere)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(claim)
+            nursery.start_soon(neighbour)
+        stranger.execute("ROLLBACK")
+        assert claimed == [False]
+        assert bench.services.claims.count == 0
+        assert await bench.owner(run_id).run()
+    stranger.close()
+    assert bench.run_row(run_id).terminal
+
+
+async def test_end_that_a_foreign_write_lock_holds_up_for_minutes_is_written_in_the_end(
+    autojump_clock: Clock, bench: "Bench"
+) -> None:
+    """The lease has lapsed long before; the run does not read `running` until a restart."""
+    stranger = apsw.Connection(str(bench.paths.database))
+
+    async def die_under_a_lock(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        await child.advance(child.started("first"))
+        stranger.execute("BEGIN IMMEDIATE")
+        return ExitStatus(1, None)
+
+    async def let_go() -> None:
+        await trio.sleep(600)
+        stranger.execute("ROLLBACK")
+
+    bench.children(die_under_a_lock, bench.working)
+    with trio.fail_after(1_200):
+        run_id = await bench.create()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(let_go)
+            assert await bench.owner(run_id).run()
+        assert bench.queue_row(run_id).status is QueueStatus.PARKED
+        assert bench.rows(OWNED) == [(0,)]
+        assert bench.rows(OPEN_WORKERS) == [(0,)]
+        assert await bench.owner(run_id).run()
+    stranger.close()
+    assert bench.run_row(run_id).terminal
+
+
+async def test_stop_of_the_server_does_not_wait_for_a_foreign_write_lock(
+    autojump_clock: Clock, bench: "Bench"
+) -> None:
+    """Within bounds it does; then the next server recovers the run."""
+    stranger = apsw.Connection(str(bench.paths.database))
+    with trio.fail_after(300):
+        bench.children(bench.idling)
+        run_id = await bench.create()
+        with trio.move_on_after(3):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(bench.owner(run_id).run)
+                await trio.sleep(1)
+                stranger.execute("BEGIN IMMEDIATE")
+    stranger.execute("ROLLBACK")
+    stranger.close()
+    assert bench.queue_row(run_id).status is QueueStatus.RUNNING
