@@ -97,7 +97,11 @@ class Payload(BaseModel):
     """A payload with exactly its fields; aliases map to the wire's camelCase here only."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, alias_generator=to_camel, hide_input_in_errors=True
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        hide_input_in_errors=True,
+        defer_build=True,  # Not while a server starts: each model takes it a millisecond.
     )
 
 

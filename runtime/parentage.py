@@ -2,8 +2,6 @@
 
 import os
 
-import psutil
-
 from runtime.identity import Liveness, ProcessIdentity, identity_of, is_alive
 
 
@@ -13,6 +11,9 @@ def leader_started_by(parent: ProcessIdentity, pid: int) -> ProcessIdentity | No
     None also when it has ended, or cannot be seen. What was read belongs to one process, for its
     identity is the same before and after; a child that has not been reaped keeps its number.
     """
+    # Rarely asked, and nothing else needs it on Linux: every start of a server would wait for it.
+    import psutil  # noqa: PLC0415
+
     before = identity_of(pid)
     try:
         is_wanted = psutil.Process(pid).ppid() == parent.pid and os.getpgid(pid) == pid

@@ -15,14 +15,13 @@ from pi_workflows.cli.context import (
     json_option,
     user_paths,
 )
-from pi_workflows.client.discovery import prepare_directories
 from pi_workflows.client.errors import ClientError, Refused, Unavailable, VersionsDiffer
 from pi_workflows.client.holder import await_end, end_holder, read_holder
-from pi_workflows.client.python_path import forget_foreign_paths
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.protocol.states import CommandOutcome
+from pi_workflows.server_process import serve
 
 STOP_MS: Final = 30_000
 """How long `server stop` waits for the process to end after it agreed."""
@@ -60,20 +59,9 @@ def run(*, idle_exit_ms: int, as_json: bool) -> int:
     the command for a service manager; Ctrl-C and SIGTERM park the runs and end it. Prints
     nothing but a reason for its end, and on a terminal when it serves and when it stops.
     """
-    paths = user_paths()
-    prepare_directories(paths)
-    forget_foreign_paths(os.environ)
-    # The template warms up while this process imports the server.
-    from runtime.template_program import start_if_used  # noqa: PLC0415
-
-    template = start_if_used()
-    # Late: the server brings everything that a quick command must not import.
-    from pi_workflows.server import main as serve  # noqa: PLC0415
-
     return serve(
-        paths,
+        user_paths(),
         idle_exit_ms=idle_exit_ms or None,
-        template=template,
         report=output.print_error if as_json else None,
         announce=output.tell if sys.stderr.isatty() else None,
     )

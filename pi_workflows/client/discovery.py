@@ -22,6 +22,7 @@ from pi_workflows.protocol.paths import StatePaths
 IDLE_EXIT_MS: Final = 600_000
 """A server that was started on demand ends after so long without work or clients."""
 
+SERVER_MODULE: Final = "pi_workflows.server_process"
 IDLE_EXIT_VARIABLE: Final = "PI_WORKFLOWS_IDLE_EXIT_MS"
 """Environment variable that replaces `IDLE_EXIT_MS`; 0 means never."""
 
@@ -182,23 +183,14 @@ def start_server(
 
 
 def launch_detached(paths: StatePaths) -> Spawned:
-    """Spawn `pi-workflows server run` in its own session, its output going to `host/logs/`.
+    """Spawn a server in its own session, its output going to `host/logs/`.
 
     Raises:
         StartFailed: code `USAGE`, the environment sets no usable time until the idle exit.
     """
     idle = _idle_exit()
     # -P: the folder the caller stands in is not code of the server.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "pi_workflows.cli",
-        "server",
-        "run",
-        "--idle-exit",
-        idle,
-    ]
+    command = [sys.executable, "-P", "-m", SERVER_MODULE, idle]
     output = os.open(_output_path(paths), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         return subprocess.Popen(

@@ -178,6 +178,6 @@ def test_a_spawned_server_has_its_own_session_and_writes_to_the_logs(
     assert isinstance(child, subprocess.Popen)
     assert child.wait(20) == 0
     arguments, ids = (paths.logs / "server.output").read_text().splitlines()
-    assert arguments == "-P -m pi_workflows.cli server run --idle-exit 600000"
+    assert arguments == "-P -m pi_workflows.server_process 600000"
     pid, session = ids.split()
     assert pid == session == str(child.pid)
