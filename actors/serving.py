@@ -88,6 +88,8 @@ class Server:
             if isinstance(cause, StoreError):
                 claim.keep()
             raise cause from group
+        # Only the last connection to close takes the emptied log away.
+        self.services.readers.close()
         await store.close()
 
     def _heartbeat(self) -> Heartbeat:

@@ -192,6 +192,7 @@ class Reader:
         """Take over an open, configured and verified read-only connection."""
         self.connection = connection
         self._in_control = False
+        self._is_closed = False
         connection.authorizer = self._authorize
 
     @contextmanager
@@ -205,9 +206,11 @@ class Reader:
                 self._control("ROLLBACK")
 
     def close(self) -> None:
-        """Close the connection; the log stays as it is."""
-        self.connection.authorizer = None
-        self.connection.close()
+        """Close the connection, once; the log stays as it is."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.connection.authorizer = None
+            self.connection.close()
 
     def _control(self, statement: str) -> None:
         self._in_control = True
