@@ -39,6 +39,13 @@ crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), 
 	        $(CRASHES:%=multiproc_tests/test_%.py) || exit 1; \
 	done
 
+FRAMES ?= 100000
+SEED ?= 1
+
+fuzz: .venv/.installed-dev ## Send FRAMES frames (100000), many of them hostile, to a server.
+	@FRAMES=$(FRAMES) SEED=$(SEED) .venv/bin/python -m pytest -q -s --no-header \
+	    -p no:cacheprovider multiproc_tests/test_frame_fuzz.py
+
 cases: .venv/.installed-dev ## List which acceptance cases have a test.
 	@.venv/bin/python tools/cases.py
 

@@ -98,6 +98,21 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert {f"docs/{page.name}" for page in PAGES[1:]} <= linked
 
 
+def test_every_make_target_that_a_page_or_the_makefile_names_has_a_recipe() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipes = set(re.findall(r"^([a-z-]+):.*\n\t", makefile, re.MULTILINE))
+    listed = set(re.findall(r"^([a-z-]+):.*## ", makefile, re.MULTILINE))
+    chained = {"install", "install-dev"}  # They only need the stamp of an environment.
+    named = set(re.findall(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)[0].split())
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        named |= set(re.findall(r"`make ([a-z-]+)", text))
+        for _, block in FENCE.findall(text):
+            named |= set(re.findall(r"^make ([a-z-]+)", block, re.MULTILINE))
+    assert named == listed
+    assert named - chained <= recipes
+
+
 def test_every_command_has_a_section_and_every_section_a_command() -> None:
     assert set(command_sections()) == set(COMMANDS)
 
