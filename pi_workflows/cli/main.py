@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 import click
 
-from pi_workflows.cli import output
+from pi_workflows.cli import entry, output
 from pi_workflows.cli.overriding import override
 from pi_workflows.client.errors import ClientError
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
@@ -28,8 +28,6 @@ _COMMANDS: Final = {
     "state": "pi_workflows.cli.state_commands:state",
     "completion": "pi_workflows.cli.completion_command:completion",
 }
-_INTERRUPTED: Final = 130
-"""128 + SIGINT, what a shell expects of an interrupted command."""
 
 _EPILOG: Final = """\b
 Examples:
@@ -84,6 +82,7 @@ class RootCommand(click.Group):
         flags = _Flags(arguments)
         output.accept_every_character()
         try:
+            entry.take_interrupts()
             sys.exit(int(super().main(arguments, PROGRAM, standalone_mode=False) or ExitCode.OK))
         except click.ClickException as error:
             _end_usage(error, flags)
@@ -95,7 +94,7 @@ class RootCommand(click.Group):
             sys.exit(ExitCode.FAILED)
         except (KeyboardInterrupt, click.Abort):
             sys.stderr.write("\n")
-            sys.exit(_INTERRUPTED)
+            sys.exit(entry.INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - the one place where a bug becomes one line
             _end_bug(error, flags)
 
@@ -156,5 +155,5 @@ def root() -> None:
 
 
 def main() -> NoReturn:
-    """Entry point of the console script."""
+    """Run the command of this process's arguments and end the process."""
     root.main()

@@ -84,7 +84,8 @@ class BlockingClient:
 
         Raises:
             Refused: the server said no.
-            RequestInvalid: the request exceeds 1 MiB or is not JSON; nothing was sent.
+            RequestInvalid: the request exceeds 1 MiB, is not JSON or names what can be no run;
+                nothing was sent.
             ConnectionLost: lost `SENDINGS_MAX` times; whether it was carried out is unknown.
             Unavailable: no server, no answer in time.
             VersionsDiffer: the server is of another package version.

@@ -105,10 +105,10 @@ class ProtocolViolation(ClientError):
 
 
 class RequestInvalid(ClientError):
-    """What was asked has no frame: larger than 1 MiB, or not JSON; nothing was sent."""
+    """What was asked has no frame: larger than 1 MiB, not JSON, no run id; nothing was sent."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, code=ErrorCode.PAYLOAD_INVALID, exit_code=ExitCode.USAGE)
+    def __init__(self, message: str, *, code: str = ErrorCode.PAYLOAD_INVALID) -> None:
+        super().__init__(message, code=code, exit_code=ExitCode.USAGE)
 
 
 class Refused(ClientError):

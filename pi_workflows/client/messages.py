@@ -5,8 +5,9 @@ from typing import Final, TypeAlias
 
 from pi_workflows.client.errors import ProtocolViolation, RequestInvalid
 from pi_workflows.protocol.canonical import CanonicalError, JsonObject, JsonValue
+from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import FrameError, encode_frame
-from pi_workflows.protocol.ids import is_peer_id
+from pi_workflows.protocol.ids import PEER_ID_BYTES_MAX, is_peer_id
 from pi_workflows.protocol.states import CommandOutcome
 from pi_workflows.protocol.version import CLIENT_PROTOCOL
 
@@ -67,8 +68,15 @@ class Request:
         """Return the request as one frame.
 
         Raises:
-            RequestInvalid: the frame would exceed 1 MiB, or the request is not JSON.
+            RequestInvalid: the frame would exceed 1 MiB, the request is not JSON, or no run can
+                have the id.
         """
+        if self.run_id is not None and not is_peer_id(self.run_id):
+            raise RequestInvalid(
+                f"a run id is a text of 1 to {PEER_ID_BYTES_MAX} bytes; copy it from:"
+                " pi-workflows list",
+                code=ErrorCode.RUN_ID_INVALID,
+            )
         message: JsonObject = {
             "schema": CLIENT_PROTOCOL,
             "type": "request",

@@ -163,6 +163,41 @@ def test_an_interrupt_of_a_quick_command_is_no_traceback(
     assert "Traceback" not in result.stderr
 
 
+def test_an_interrupt_while_the_command_loads_is_no_traceback() -> None:
+    program = """if True:
+        import signal, sys
+
+        class Interrupting:
+            def find_spec(self, name, path=None, target=None):
+                if name == "click":
+                    signal.raise_signal(signal.SIGINT)
+
+        sys.meta_path.insert(0, Interrupting())
+        from pi_workflows.cli.entry import main
+        main()
+    """
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "")
+
+
+def test_an_interrupt_that_was_ignored_by_whoever_started_the_command_stays_ignored() -> None:
+    program = """if True:
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.argv[1:] = ["--version"]
+        import atexit
+        atexit.register(lambda: print(signal.getsignal(signal.SIGINT).name))
+        from pi_workflows.cli.entry import main
+        main()
+    """
+    process = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert process.stdout.splitlines()[-1] == "SIG_IGN"
+
+
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(
     serve: Serve, paths: StatePaths
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pi_workflows.client.scripted import Answer
 
 if TYPE_CHECKING:
@@ -48,6 +50,18 @@ def test_list_json_prints_one_run_per_line(serve: Serve, invoke: Invoke) -> None
     assert result.exit_code == 0
     assert [json.loads(line)["runId"] for line in result.stdout.splitlines()] == ["r1", "r0"]
     assert server.requests[0]["payload"] == {"limit": 5, "status": "completed"}
+
+
+@pytest.mark.parametrize("run_id", ["", "r" * 257])
+@pytest.mark.parametrize("command", ["show", "watch", "resume", "cancel"])
+def test_what_can_be_no_run_id_is_not_sent(
+    serve: Serve, invoke: Invoke, command: str, run_id: str
+) -> None:
+    with serve({}) as server:
+        people, machine = invoke(command, run_id), invoke(command, run_id, "--json")
+    assert (people.exit_code, machine.exit_code, server.requests) == (2, 2, [])
+    assert "copy it from: pi-workflows list" in people.stderr
+    assert json.loads(machine.stdout)["error"]["code"] == "RUN_ID_INVALID"
 
 
 def test_list_follows_the_cursor_until_the_limit(serve: Serve, invoke: Invoke) -> None:
