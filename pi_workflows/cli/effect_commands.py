@@ -159,10 +159,10 @@ def _parsed(text: str) -> JsonValue:
     try:
         return parse_json(text)
     except CanonicalError as error:
-        raise usage_problem(
-            f"--output is not JSON: {error}; a text needs its own quotes: --output '\"sent\"'",
-            ErrorCode.NOT_JSON,
-        ) from error
+        cause = str(error).removeprefix("not JSON: ")
+        hint = "a text needs its own quotes: --output '\"sent\"'"
+        message = f"--output is not JSON: {cause}; {hint}"
+        raise usage_problem(message, ErrorCode.NOT_JSON) from error
 
 
 def _agreed(*, yes: bool) -> bool:

@@ -17,6 +17,7 @@ from pi_workflows.cli.render import (
     GLYPH_UPDATE,
     first_line,
     node_name,
+    retrying_lines,
     shown_status,
     span,
     text_of,
@@ -146,6 +147,7 @@ def page(
         )
     if table.row_count:
         parts.append(table)
+    parts.extend(Text(f"  {line}", style="yellow") for line in retrying_lines(view, when=True))
     if bars:
         parts.append(_bars(bars, moving=not lost))
     parts.extend(Text(f"  {GLYPH_UPDATE} {line}", style="dim") for line in said)
@@ -214,9 +216,11 @@ def _title(view: JsonObject, *, lost: bool) -> Text:
 def _step_cells(step: JsonObject) -> tuple[Text, ...]:
     outcome = text_of(step.get("outcome"))
     error = step.get("error")
+    tries = step.get("failedTries")
     return (
         Text(f"  {GLYPH_OF_OUTCOME.get(outcome, '?')}", style=_STYLE_OF_OUTCOME.get(outcome, "")),
         Text(node_name(step)),
         Text(span(step.get("startedAt"), step.get("finishedAt")), style="dim", justify="right"),
+        Text(f"after {text_of(tries)} failed" if tries is not None else "", style="dim"),
         Text(first_line(error) if isinstance(error, str) else "", style="red"),
     )

@@ -5,10 +5,10 @@ from typing import Protocol, Self
 
 from pi_workflows.cli import output
 from pi_workflows.cli.overriding import override
-from pi_workflows.cli.render import GLYPH_UPDATE, step_line, text_of
+from pi_workflows.cli.render import GLYPH_UPDATE, retrying_lines, step_line, text_of
 from pi_workflows.cli.updates import UpdateNews
 from pi_workflows.cli.views import member, steps_of
-from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
 
 
 class Progress(Protocol):
@@ -69,12 +69,13 @@ class ViewLines(Silent):
 
 
 class StepLines(Silent):
-    """Prints one line per finished step, and per milestone of a progress, to standard error."""
+    """Prints a line per finished step, per wait for a try and per milestone to standard error."""
 
     def __init__(self) -> None:
         self._shown = 0
         self._lost = False
         self._named = False
+        self._retrying: JsonValue = None
         self._news = UpdateNews()
 
     @override
@@ -90,6 +91,11 @@ class StepLines(Silent):
         for step in steps:
             output.tell(step_line(step))
             self._shown = _index(step) + 1
+        retrying = view.get("retrying")
+        if retrying != self._retrying:
+            self._retrying = retrying
+            for line in retrying_lines(view, when=True):
+                output.tell(line)
         for line in self._news.lines(view):
             output.tell(f"{GLYPH_UPDATE} {line}")
 

@@ -150,7 +150,7 @@ def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
         lines.append(f"{GLYPH_CURRENT} {node}  {text_of(state.get('statusDetail'))}".rstrip())
     lines += [f"{GLYPH_UPDATE} {update}" for update in updates]
     lines += _open_effects(state)
-    lines += _retrying(state.get("retrying"))
+    lines += retrying_lines(state)
     lines += _standstill(state.get("display"), retried="retrying" in state)
     lines += _last_runner(state.get("lastRunner"))
     if isinstance(error := state.get("error"), str):
@@ -163,12 +163,15 @@ def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
     return "\n".join(lines)
 
 
-def _retrying(between: JsonValue) -> list[str]:
-    """Return which node waits for its next try, and why the last one failed."""
+def retrying_lines(run: JsonObject, *, when: bool = False) -> list[str]:
+    """Return which node waits for its next try, and why the last one failed; [] without one."""
+    between = run.get("retrying")
     if not isinstance(between, dict):
         return []
     count = text_of(between.get("failedTries"))
     line = f"{GLYPH_RETRY} {node_name(between)}  {count} failed"
+    if when:
+        line += f", next try {local_time(between.get('nextTryAt'))}"
     error = between.get("error")
     return [f"{line}: {first_line(error)}" if isinstance(error, str) else line]
 

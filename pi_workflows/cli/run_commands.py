@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from pi_workflows.cli import completion, output, render
+from pi_workflows.cli import completion, output, render, views
 from pi_workflows.cli.context import (
     RUN_METAVAR,
     client_of,
@@ -171,7 +171,7 @@ def _attend(paths: StatePaths, run_id: str, status: JsonValue, *, as_json: bool)
         known = ending.status if ending is not None and ending.status else status
         return _tell_detached(run_id, known, as_json=as_json)
     with client_of(paths) as client:
-        document = _document(client, run_id, ending.status)
+        document = _document(client, run_id, ending)
     if as_json:
         output.print_json(document)
     elif "finalOutput" in document:
@@ -207,12 +207,15 @@ def _follow(paths: StatePaths, run_id: str, progress: "Progress") -> "Ending":
     return follow(paths, run_id, progress)
 
 
-def _document(client: BlockingClient, run_id: str, status: JsonValue) -> JsonObject:
+def _document(client: BlockingClient, run_id: str, ending: "Ending") -> JsonObject:
     state = client.run_state(run_id)
-    document: JsonObject = {"runId": run_id, "status": status}
+    document: JsonObject = {"runId": run_id, "status": ending.status}
     for name in ("finalOutput", "error"):
         if name in state:
             document[name] = state[name]
+    if ending.remark:
+        display = views.member(state, "display")
+        document |= {name: display[name] for name in ("code", "reason", "next") if name in display}
     return document
 
 

@@ -32,7 +32,8 @@ def read_input(text: str | None) -> JsonValue:
     except CanonicalError as error:
         bare = source == "--input" and not text.lstrip().startswith(tuple(_JSON_BEGINNINGS))
         hint = _QUOTES_HINT if bare else ""
-        message = f"{source} is no JSON value: {error}{hint}"
+        cause = str(error).removeprefix("not JSON: ")
+        message = f"{source} is not JSON: {cause}{hint}"
         raise usage_problem(message, ErrorCode.NOT_JSON) from error
     place = _too_big(value, "$")
     if place is not None:

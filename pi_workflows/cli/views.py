@@ -73,7 +73,8 @@ def remark_of(view: JsonObject) -> str:
         return f"{run_id} is paused{because}. Look with: pi-workflows show {run_id}"
     if _is_parked(view):
         command = text_of(member(view, "display").get("next"))
-        return f"{run_id} is parked: {reason}" + (f"; next: {command}" if command else "")
+        next_command = f"; next: {command}" if command else ""
+        return f"{run_id} is parked: {reason.rstrip('.')}{next_command}"
     return ""
 
 

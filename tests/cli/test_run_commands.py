@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 
-from pi_workflows.cli.live import page
 from pi_workflows.client.scripted import Answer
 
 if TYPE_CHECKING:
@@ -237,27 +234,6 @@ def test_the_live_page_leaves_the_runs_error_to_the_end(serve: Serve, start: Sta
     assert "r1 failed: Boom: line one" in drawn
 
 
-def test_a_view_of_a_server_that_is_gone_is_called_the_last_one() -> None:
-    text = drawn_page(view(0, "running"), lost=True)
-    assert "last seen running" in text
-    assert "the server does not answer" in text
-    assert "last seen" not in drawn_page(view(0, "running"), lost=False)
-
-
-def test_the_live_page_names_later_visits_and_a_parked_run() -> None:
-    display: JsonObject = {"status": "queued", "reason": "it changed"}
-    again = {**step(0, "append"), "visit": 3}
-    text = drawn_page(view(0, "queued", again, display=display), lost=False)
-    assert "append #3" in text
-    assert "parked" in text
-
-
-def drawn_page(shown: JsonObject, *, lost: bool) -> str:
-    console = Console(width=100, record=True, file=io.StringIO())
-    console.print(page(shown, 10, lost=lost))
-    return console.export_text()
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -316,6 +292,36 @@ def test_a_run_that_needs_somebody_says_so_with_the_next_command(
     assert result.exit_code == 1
     assert says in result.stderr
     assert "pi-workflows " in result.stderr.partition(says)[2]
+
+
+def test_document_of_a_run_that_needs_somebody_says_why_and_what_next(
+    serve: Serve, invoke: Invoke
+) -> None:
+    why: JsonObject = {"code": "workflowSourceChanged", "reason": "it changed.", "next": "resume"}
+    display: JsonObject = {"status": "queued", "controls": [], **why}
+    with serve(following(view(0, "queued", display=display), state={"display": display})):
+        machine, people = invoke("run", "echo", "--json"), invoke("run", "echo")
+    assert machine.exit_code == 1
+    assert json.loads(machine.stdout) == {"runId": "r1", "status": "queued", **why}
+    assert "r1 is parked: it changed; next: resume" in people.stderr
+
+
+def test_wait_for_another_try_is_told_once(serve: Serve, invoke: Invoke) -> None:
+    retrying: JsonObject = {
+        "nodeId": "put",
+        "visit": 1,
+        "failedTries": 2,
+        "outcome": "failed",
+        "nextTryAt": "2026-01-02T03:04:05.006Z",
+        "error": "ConnectionError: refused",
+    }
+    waits = view(0, "queued", retrying=retrying)
+    with serve(following(waits, {**waits, "revision": 1}, view(2, "completed"))):
+        lines = invoke("run", "echo").stderr.splitlines()
+    told = [line for line in lines if line.startswith("↻")]
+    assert len(told) == 1
+    assert told[0].startswith("↻ put  2 failed, next try 2026-01-0")
+    assert told[0].endswith(": ConnectionError: refused")
 
 
 def test_watch_json_prints_one_view_per_change(serve: Serve, invoke: Invoke) -> None:
