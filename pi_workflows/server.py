@@ -23,7 +23,7 @@ from runtime.exception_groups import sole_error
 from runtime.listener import check_socket_path
 from runtime.log import Log
 from runtime.program import Program
-from runtime.template_program import start_if_used
+from runtime.template_program import START_VARIABLE, start_if_used
 from runtime.world import World, production_world
 from store.damage import StateDamaged
 from store.errors import (
@@ -76,6 +76,7 @@ def main(
         try:
             capacity = capacity_from_environment()
             check_runner_limits()
+            check_runner_start()
             serving = partial(
                 serve, world, paths, capacity, idle_exit_ms=idle_exit_ms, announce=announce
             )
@@ -152,6 +153,21 @@ def check_runner_limits() -> None:
         Limits.read(os.environ)
     except LimitInvalid as error:
         raise ServerRefused(str(error), exit_code=ExitCode.USAGE, code=ErrorCode.USAGE) from error
+
+
+def check_runner_start() -> None:
+    """Refuse a way to start runners that does not exist, rather than take another one.
+
+    Raises:
+        ServerRefused: the variable is neither unset nor `exec`.
+    """
+    text = os.environ.get(START_VARIABLE)
+    if text not in {None, "exec"}:
+        raise ServerRefused(
+            f"{START_VARIABLE} must be unset or 'exec', not {text!r}",
+            exit_code=ExitCode.USAGE,
+            code=ErrorCode.USAGE,
+        )
 
 
 async def serve(

@@ -10,7 +10,7 @@ from runtime.program import DESCRIPTOR_PLACEHOLDER, Program, start_program
 TEMPLATE_MODULE: Final = "pi_workflows.runner.template"
 
 START_VARIABLE: Final = "PI_WORKFLOWS_RUNNER_START"
-"""`exec` starts every runner as a new program; anything else is the default of the system."""
+"""`exec` starts every runner as a new program; unset is the default of the system."""
 
 MARKER_BYTES: Final = 128
 """Room for the marker of any child: a fork overwrites the template's own in place."""

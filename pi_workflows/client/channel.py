@@ -130,7 +130,10 @@ def open_channel(path: Path, wait_ms: int = CONNECT_MS) -> Channel:
         channel.await_hello(wait_ms)
     except OSError as error:
         channel.close()
-        raise Unavailable(f"no workflow server answers ({error.strerror or error})") from error
+        raise Unavailable(
+            f"no workflow server answers ({error.strerror or error}); the next command that needs"
+            " one starts it, as does: pi-workflows server start"
+        ) from error
     except BaseException:
         channel.close()
         raise

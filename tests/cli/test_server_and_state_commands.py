@@ -192,6 +192,7 @@ def test_server_run_that_is_refused_prints_code_and_text_as_json(invoke: Invoke)
     [
         ("PI_WORKFLOWS_MAX_RUNNERS", "0", "must be a positive integer, not '0'"),
         ("PI_WORKFLOWS_IDLE_EXIT_MS", "soon", "must be a number of milliseconds, not 'soon'"),
+        ("PI_WORKFLOWS_RUNNER_START", "exce", "must be unset or 'exec', not 'exce'"),
     ],
 )
 def test_an_unusable_setting_is_one_message_at_once_and_no_server_is_tried_again(
