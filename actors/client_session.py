@@ -143,7 +143,7 @@ class ClientSession:
         """Start a task per request; return when no more can come."""
         try:
             while (line := await self._lines.receive()) is not None:
-                request = parse_request(await self._turns.parse(line))
+                request = parse_request(await self._turns.parse(line, self._peer.parsing))
                 await self._acquire_slot()
                 nursery.start_soon(self._answer, request)
         except FrameError as error:

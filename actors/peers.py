@@ -23,11 +23,13 @@ class Peer:
     Attributes:
         connections: how many it has.
         slots: one is taken for each of its requests until the answer is written.
+        parsing: held for its large frame that is next to be parsed.
     """
 
     def __init__(self, process: int | None) -> None:
         self.process: Final = process
         self.connections = 0
+        self.parsing: Final = trio.Lock()
         self.slots: Final = trio.Semaphore(
             IN_FLIGHT_PER_PROCESS_MAX, max_value=IN_FLIGHT_PER_PROCESS_MAX
         )
