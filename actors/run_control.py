@@ -61,7 +61,10 @@ class RunControl:
         if project_path is None:
             return await self._refuse(
                 asked,
-                RefusedWorkflow(ErrorCode.PAYLOAD_INVALID, "the project folder does not exist"),
+                RefusedWorkflow(
+                    ErrorCode.PAYLOAD_INVALID,
+                    "projectPath is no absolute path of a folder that exists",
+                ),
             )
         async with self._resolving:
             found = await resolve(services, project_path, payload.workflow, payload.input)

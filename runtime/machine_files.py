@@ -41,7 +41,14 @@ class MachineFiles(Protocol):
         ...
 
     def existing_folder(self, path: str) -> str | None:
-        """Return the canonical path of anybody's folder; None when there is none."""
+        """Return the canonical path of anybody's folder.
+
+        Args:
+            path: whatever somebody has sent.
+
+        Returns:
+            None when it is no absolute path of a folder that can be seen.
+        """
         ...
 
     def read(self, path: Path) -> bytes:
@@ -96,8 +103,11 @@ class SystemFiles:
 
     def existing_folder(self, path: str) -> str | None:
         """Resolve a path and look whether it is a folder."""
-        folder = Path(path).resolve()
-        return str(folder) if folder.is_dir() else None
+        try:
+            folder = Path(path).resolve()
+            return str(folder) if Path(path).is_absolute() and folder.is_dir() else None
+        except (OSError, ValueError, RuntimeError):  # Forbidden, no name at all, a loop of links.
+            return None
 
     def read(self, path: Path) -> bytes:
         """Read a file."""

@@ -2,6 +2,7 @@
 
 # ruff: noqa: ARG001 - a test asks for the clock that jumps by naming it
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -44,6 +45,27 @@ async def test_lost_reply_of_a_start_is_asked_for_again_and_adopts_the_one_run(
     assert len(front.bench.rows("SELECT run_id FROM runs")) == 1
     assert front.bench.rows(RECEIPTS) == [("accepted",)]
     assert len(front.bench.spawner.spawned) == 1, "what is known is not resolved again"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["\0", "/a\0b", "here", "/" + "x" * 300, "/dev/null", "/no/such/folder", "LOOP"],
+    ids=["nul", "nul inside", "relative", "too long", "no folder", "missing", "loop"],
+)
+async def test_start_in_what_is_no_folder_is_refused_and_starts_nothing(
+    autojump_clock: Clock, front: "Front", tmp_path: Path, path: str
+) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    front.bench.children(front.bench.resolving)
+    with trio.fail_after(10):
+        peer = await front.connect()
+        sent = str(loop) if path == "LOOP" else path
+        answer = await peer.ask("run.start", {**START, "projectPath": sent})
+    assert answer["outcome"] == "rejected"
+    assert answer["receipt"] == {"code": "PAYLOAD_INVALID"}
+    assert "projectPath" in str(answer["error"])
+    assert front.bench.spawner.spawned == []
 
 
 async def test_equal_starts_at_the_same_time_reserve_one_run(
