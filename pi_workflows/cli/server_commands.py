@@ -106,8 +106,9 @@ def stop(*, as_json: bool) -> int:
     """Stop the server and wait for its end.
 
     Its runs are parked and go on with the next server. A server of another package version does
-    not understand the question, and one that hangs does not answer it; their exact process is
-    ended instead (SIGTERM, five seconds, SIGKILL). That none runs is no error.
+    not understand the question, one that hangs does not answer it, and one that has as many
+    clients as it serves does not hear it; their exact process is ended instead (SIGTERM, five
+    seconds, SIGKILL). That none runs is no error.
     """
     paths = user_paths()
     answer = _stop(paths)
@@ -151,6 +152,10 @@ def _ask_to_stop(paths: StatePaths, descriptor: int | None) -> JsonObject:
             raise
         return {"stopping": True, "stopped": True}
     except Refused as error:
+        if error.code == ErrorCode.LIMIT_REACHED:  # The question was not even heard.
+            if not end_holder(paths):
+                raise
+            return {"stopping": True, "stopped": True}
         if error.outcome is not CommandOutcome.UNAVAILABLE:
             raise  # Being asked twice is fine; every other no is not.
     return {"stopping": True, "stopped": descriptor is None or await_end(descriptor, STOP_MS)}

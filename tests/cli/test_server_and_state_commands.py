@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pi_workflows.protocol.paths import StatePaths
     from tests.cli.conftest import Invoke, Serve, Start
 
+CROWDED = Answer(receipt={"code": "LIMIT_REACHED"}, outcome="unavailable", error="256 clients")
 STATUS = Answer(receipt={"state": "ready", "pid": 7, "epoch": 3, "serverId": "s"})
 
 
@@ -106,6 +107,27 @@ def test_server_stop_ends_the_exact_process_that_holds_the_lock_and_says_no_hell
         result = invoke("server", "stop", "--json")
         assert process.wait(20) == -15
     assert json.loads(result.stdout) == {"stopping": True, "stopped": True}
+
+
+def test_server_stop_ends_a_server_that_has_no_room_for_the_question(
+    paths: StatePaths, serve: Serve, invoke: Invoke
+) -> None:
+    """Whoever runs wild with connections does not keep it from being stopped."""
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        write_lock(paths, process)
+        with serve({"server.stop": CROWDED}):
+            result = invoke("server", "stop", "--json")
+        assert process.wait(20) == -15
+    assert json.loads(result.stdout) == {"stopping": True, "stopped": True}
+
+
+def test_server_stop_says_so_when_it_can_neither_ask_nor_prove_who_serves(
+    serve: Serve, invoke: Invoke
+) -> None:
+    with serve({"server.stop": CROWDED}):
+        result = invoke("server", "stop")
+    assert result.exit_code != 0
+    assert "256 clients" in result.stderr
 
 
 def test_server_stop_spares_a_process_that_only_has_the_holders_pid(
