@@ -169,7 +169,9 @@ def _cancel(permit: Permit, run_id: str, reason: str | None, tx: Transaction) ->
     outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
     open_effects = unresolved(tx, run_resource_id(run_id), limit=EFFECTS_MAX)
     ambiguous: list[JsonValue] = [
-        effect for effect in open_effects if effect["status"] == EffectStatus.AMBIGUOUS
+        {name: value for name, value in effect.items() if name != "error"}
+        for effect in open_effects
+        if effect["status"] == EffectStatus.AMBIGUOUS
     ]
     return Reply(outcome, found.revision, _verdict(run_id, found, ambiguous))
 

@@ -91,5 +91,5 @@ class RunnerProcesses:
 def _pid(payload: JsonObject) -> int:
     pid = payload.get("pid")
     if payload.keys() != {"pid"} or type(pid) is not int or not 1 < pid < 1 << 31:
-        raise ProcessRefused("the payload is {pid}, a process id above 1")
+        raise ProcessRefused("a process is registered by its id alone, a number above 1")
     return pid

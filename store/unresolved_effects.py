@@ -6,7 +6,11 @@ from typing import Final
 from pi_workflows.protocol.canonical import CanonicalError, JsonObject, parse_json
 from pi_workflows.protocol.ids import ResourceId
 from pi_workflows.protocol.states import EffectStatus
+from store.projection_steps import stored_text
 from store.transaction import Reading
+
+ERROR_BYTES_MAX: Final = 1_024
+"""How much is shown of why nobody knows, of each effect; a view has up to 64 of them."""
 
 _ACTION_KEY_PARTS: Final = 4
 
@@ -20,13 +24,16 @@ class UnresolvedRow:
     status: EffectStatus
     idempotency_key: str
     attempt_count: int
+    error_media: str | None
+    error: bytes | None
 
 
 SELECT_UNRESOLVED: Final = """
-    SELECT effect_id, effect_type, status, idempotency_key, attempt_count
-      FROM effects
-     WHERE source_resource_id = :source AND settled_at IS NULL
-     ORDER BY created_at, effect_id
+    SELECT e.effect_id, e.effect_type, e.status, e.idempotency_key, e.attempt_count,
+           b.media_type AS error_media, substr(b.content, 1, :error_bytes) AS error
+      FROM effects AS e LEFT JOIN blobs AS b ON b.blob_hash = e.error_hash
+     WHERE e.source_resource_id = :source AND e.settled_at IS NULL
+     ORDER BY e.created_at, e.effect_id
      LIMIT :limit
 """
 
@@ -34,8 +41,12 @@ ROW_STATEMENTS: Final = {"SELECT_UNRESOLVED": UnresolvedRow}
 
 
 def unresolved(reading: Reading, source: ResourceId, *, limit: int) -> list[JsonObject]:
-    """Return `{effectId, effectType, status, attempts, nodeId?}` of each, oldest first."""
-    found = reading.many(UnresolvedRow, SELECT_UNRESOLVED, {"source": source, "limit": limit})
+    """Return `{effectId, effectType, status, attempts, nodeId?, error?}` of each, oldest first."""
+    found = reading.many(
+        UnresolvedRow,
+        SELECT_UNRESOLVED,
+        {"source": source, "limit": limit, "error_bytes": ERROR_BYTES_MAX},
+    )
     return [_described(row) for row in found]
 
 
@@ -49,6 +60,9 @@ def _described(row: UnresolvedRow) -> JsonObject:
     node = node_of(row.idempotency_key)
     if node is not None:
         shown["nodeId"] = node
+    error = stored_text(row.error_media, row.error)
+    if error is not None:
+        shown["error"] = error
     return shown
 
 

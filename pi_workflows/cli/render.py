@@ -231,11 +231,14 @@ def _has_printed(step: JsonObject) -> bool:
 def _open_effects(state: JsonObject) -> list[str]:
     """Return a line per effect that is not settled: what may or may not have happened outside."""
     effects = state.get("effects")
-    return [
-        f"{GLYPH_EFFECT} {text_of(effect.get('effectType'))}  {text_of(effect.get('status'))}"
-        for effect in (effects if isinstance(effects, list) else [])
-        if isinstance(effect, dict)
-    ]
+    lines = []
+    for effect in effects if isinstance(effects, list) else []:
+        if isinstance(effect, dict):
+            known = f"{text_of(effect.get('effectType'))}  {text_of(effect.get('status'))}"
+            error = effect.get("error")
+            why = f"  {first_line(error)}" if isinstance(error, str) else ""
+            lines.append(f"{GLYPH_EFFECT} {known}{why}")
+    return lines
 
 
 def _cell(text: str) -> str:

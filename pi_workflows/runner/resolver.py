@@ -154,7 +154,7 @@ def _checked(title: object, where: str) -> str | None:
         text = f"{where} gives text or None, not {type(title).__name__}."
         raise _Refused(ErrorCode.TITLE_FAILED, text)
     if len(title) > TITLE_CHARS_MAX:
-        text = f"{where} has {len(title)} characters; at most {TITLE_CHARS_MAX} are allowed."
+        text = f"{where} returned {len(title)} characters; at most {TITLE_CHARS_MAX} are allowed."
         raise _Refused(ErrorCode.TITLE_FAILED, text)
     if any(unicodedata.category(character) in _NO_LABEL for character in title):
         text = f"{where} has a line break or another control character."

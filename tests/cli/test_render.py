@@ -98,9 +98,11 @@ def test_a_run_shows_what_may_or_may_not_have_happened_and_what_to_do() -> None:
             "runId": "run-1",
             "status": "waiting",
             "display": {"status": "ambiguous", "reason": "look there", "controls": []},
-            "effects": [{"effectType": "mail.send", "status": "ambiguous"}],
+            "effects": [
+                {"effectType": "mail.send", "status": "ambiguous", "error": "nobody saw\nit"}
+            ],
         }
     )
     assert "status    ambiguous" in shown
-    assert "↯ mail.send  ambiguous" in shown
+    assert "↯ mail.send  ambiguous  nobody saw\n" in shown
     assert "look there" in shown

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from pi_workflows.protocol.ids import run_resource_id
 from pi_workflows.protocol.states import EffectAttemptOutcome
 from store import verification
+from store.blobs import Blob
 from store.errors import IllegalTransitionError, ProposalRefused
 from store.run_parking import Departure
+from store.unresolved_effects import unresolved
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject
@@ -119,8 +122,12 @@ def test_interrupted_effect_that_is_absent_is_tried_under_the_next_number(
 def test_look_without_an_answer_parks_the_run(run: "WrittenRun") -> None:
     start = interrupted(run)
     run.advance(run.reserved(start))
-    advanced = run.advance(seen(run, start, AMBIGUOUS), run.finished(start, "?"))
+    why = Blob.of_text("EFFECT_UNSEEN: no net")
+    settled = dataclasses.replace(seen(run, start, AMBIGUOUS), error=why)
+    advanced = run.advance(settled, run.finished(start, "?"))
     assert (advanced.parked, run.status) == (True, ("waiting", "parked"))
+    open_ones = run.store.do(unresolved, run_resource_id(run.run_id), limit=9)
+    assert [effect.get("error") for effect in open_ones] == ["EFFECT_UNSEEN: no net"]
     assert run.effects() == [("mail.send", "ambiguous"), ("run.park_queue", "applied")]
     assert attempts(run) == [(1, "interrupted")]
     assert events(run)[-1] == "effect.ambiguous"
