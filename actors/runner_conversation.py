@@ -9,6 +9,7 @@ import trio
 from actors.runner_channel import RunnerChannel, RunnerMessage, RunnerProtocolError, StaleRunner
 from actors.runner_contents import RunnerContents
 from actors.runner_ends import RunnerEnd
+from actors.runner_patience import RunnerPatience
 from actors.runner_presentation import FAREWELL_S, RunnerPresentation
 from actors.runner_processes import ProcessRefused, RunnerProcesses
 from actors.runner_proposals import ProposalMalformed, parse_advance
@@ -70,6 +71,7 @@ class Conversation:
         self._tenure: Final = tenure
         self._log: Final = services.log.bind("runner", runId=claimed.run.run_id)
         self._definition: DefinitionSnapshot = self._load_definition()
+        self._patience: Final = RunnerPatience(self._definition)
         self._updates: Final = RunnerUpdates(services, claimed.run.run_id, permit)
         self._contents: Final = RunnerContents(services)
         self._presentation: Final = RunnerPresentation(services, claimed.run.run_id, permit)
@@ -115,19 +117,22 @@ class Conversation:
     async def _converse(self, channel: RunnerChannel) -> RunnerEnd:
         end = await self._wait_ready(channel)
         while end is None:
-            message = await self._next_message(channel)
-            if message is None:
+            message = None
+            with trio.move_on_after(self._silence_s) as waiting:
+                message = await channel.receive()
+            if message is not None:
+                end = await self._answer(channel, message)
+            elif waiting.cancelled_caught and not self._ended:
+                self._log.warning("runner_silent", forS=round(self._silence_s))
+                return RunnerEnd.SILENT
+            else:
                 return self.broken_off()
-            end = await self._answer(channel, message)
         return end
 
-    async def _next_message(self, channel: RunnerChannel) -> RunnerMessage | None:
-        """Wait for a message; None when none comes any more."""
-        if not self._ended:
-            return await channel.receive()
-        with trio.move_on_after(self._presentation.farewell_s):
-            return await channel.receive()
-        return None
+    @property
+    def _silence_s(self) -> float:
+        """How long the child may take until its next word."""
+        return self._presentation.farewell_s if self._ended else self._patience.silence_s
 
     def broken_off(self) -> RunnerEnd:
         """The child is gone without a word: after the end of its work that is no crash."""
@@ -217,6 +222,7 @@ class Conversation:
             return await self._claim_lost(channel, message)
         await self._contents.forget_staged()
         if answered.advanced is not None:
+            self._patience.note(proposal.transitions)
             self.progressed |= answered.advanced.progressed
             self._ended |= answered.advanced.ended
             self._parked |= answered.advanced.parked

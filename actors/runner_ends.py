@@ -22,6 +22,7 @@ class RunnerEnd(enum.Enum):
     ABANDONED_CODE = enum.auto()
     SOURCE_CHANGED = enum.auto()
     NOT_READY = enum.auto()
+    SILENT = enum.auto()
     CRASHED = enum.auto()
     PROTOCOL = enum.auto()
     REFUSED = enum.auto()
@@ -53,6 +54,7 @@ _MEANINGS: Final = {
     RunnerEnd.ABANDONED_CODE: _Meaning(WorkerStatus.EXITED, Departure.ABANDONED_CODE),
     RunnerEnd.SOURCE_CHANGED: _Meaning(WorkerStatus.EXITED, Departure.SOURCE_CHANGED),
     RunnerEnd.NOT_READY: _Meaning(WorkerStatus.TIMED_OUT, _DIED, ParkReason.TIMED_OUT),
+    RunnerEnd.SILENT: _Meaning(WorkerStatus.TIMED_OUT, _DIED, ParkReason.TIMED_OUT),
     RunnerEnd.CRASHED: _Meaning(WorkerStatus.CRASHED, _DIED, ParkReason.CRASHED),
     RunnerEnd.PROTOCOL: _Meaning(WorkerStatus.CRASHED, _DIED, ParkReason.PROTOCOL_REJECTED),
     RunnerEnd.REFUSED: _Meaning(WorkerStatus.CRASHED, _DIED, ParkReason.CRASHED),

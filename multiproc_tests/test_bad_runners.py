@@ -11,6 +11,9 @@ from multiproc_tests.harness.workflows import SHORT
 
 WORKERS: Final = "SELECT status, exit_code, signal FROM run_workers WHERE run_id = ?"
 
+_RENEWALS_KEEP_UP_S: Final = 0.1
+"""Real time in which a second passes: a lease is to be lost by nobody here."""
+
 HEAD: Final = """
 import multiprocessing, os, signal, subprocess, sys, threading, time
 from meeting_point import NOTES
@@ -116,6 +119,19 @@ def bad() -> str:
     os.killpg(0, signal.SIGTERM)
     while True:
         time.sleep(600)
+"""
+
+HOLDING: Final = """
+import re
+
+@wf.compute(timeout=1)
+def bad() -> str:
+    held = NOTES.exists() and "held" in NOTES.read_text()
+    word = meet("bad")
+    if not held:
+        note("held")
+        re.match(r"(a+)+$", "a" * 60 + "b")
+    return word
 """
 
 BREAKING: Final = """
@@ -299,6 +315,26 @@ def test_runner_that_ends_itself_has_crashed_whatever_its_exit_code(
     else:
         assert_parked_for_no_progress(home, run_id, [end] * 3)
     assert home.show(run_id)["steps"] == []
+
+
+def test_code_that_never_lets_go_of_the_interpreter_is_ended_from_outside(home: Home) -> None:
+    """Its runner cannot keep the deadline; the server counts along, and two minutes more.
+
+    Time passes on the clock that the test shares with its server.
+    """
+    home.servers.start_armed()
+    run_id = home.run(bad(HOLDING))
+    holding = home.meetings.arrive("bad")
+    holding.go()
+    while not home.meetings.has_arrived(_RENEWALS_KEEP_UP_S):
+        home.servers.clock.pass_time(1)
+    again = home.meetings.arrive("bad")
+    holding.assert_gone()
+    again.go()
+    home.await_status(run_id, "completed")
+    home.await_logged("runner_ended", times=2)
+    first, second = home.database.rows(WORKERS, run_id)
+    assert (first[0], second) == ("timedOut", ("exited", 0, None))
 
 
 def test_what_code_and_its_programs_print_is_never_taken_for_frames(home: Home) -> None:

@@ -20,7 +20,7 @@ PARKED: Final = "parked"
 
 _END_OF_RUNNER: Final = {
     WorkerStatus.CRASHED: "crashed",
-    WorkerStatus.TIMED_OUT: "was not ready in time",
+    WorkerStatus.TIMED_OUT: "gave no sign of life in time",
     WorkerStatus.CLAIM_LOST: "lost its claim",
 }
 _SECOND_MS: Final = 1_000

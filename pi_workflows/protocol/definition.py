@@ -58,13 +58,20 @@ class EndRun:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotNode:
-    """What the server may know of a node: data only."""
+    """What the server may know of a node: data only.
+
+    Attributes:
+        timeout_ms: what its code is given unless a try says otherwise; None is no limit.
+        look_ms: how long a look for its effect may take; 0 when there is none.
+    """
 
     node_id: str
     node_type: str
     effect_type: str | None
     effect_recovery: str | None
     retry: RetryRule | None = None
+    timeout_ms: int | None = TIMEOUT_DEFAULT_MS
+    look_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,8 @@ def _parse_node(node: JsonObject) -> SnapshotNode:
         effect_type=cast("str | None", effect.get("type")),
         effect_recovery=cast("str | None", effect.get("recovery")),
         retry=None if retry is None else RetryRule.parse(retry),
+        timeout_ms=cast("int | None", node.get("timeoutMs", TIMEOUT_DEFAULT_MS)),
+        look_ms=cast("int", effect.get("lookTimeoutMs", 0)),
     )
 
 

@@ -75,7 +75,7 @@ def test_a_run_shows_name_and_title_visits_and_where_a_failed_commands_output_is
         ({"status": "crashed", "exitCode": 134}, "crashed (exit code 134), "),
         ({"status": "crashed", "signal": "9"}, "crashed (SIGKILL), "),
         ({"status": "crashed", "signal": "999"}, "crashed (signal 999), "),
-        ({"status": "timedOut"}, "was not ready in time, "),
+        ({"status": "timedOut"}, "gave no sign of life in time, "),
         ({"status": "claimLost"}, "lost its claim, "),
     ],
 )

@@ -63,6 +63,56 @@ async def test_child_that_says_no_hello_in_15_s_is_timed_out_and_its_run_parked(
     assert (queued.status, queued.error_code) == (QueueStatus.PARKED, "runnerTimedOut")
 
 
+async def test_child_that_is_silent_far_beyond_its_deadline_is_ended_as_timed_out(
+    autojump_clock: Clock, bench: "Bench"
+) -> None:
+    """Its code holds the interpreter, so its own thread cannot keep the deadline."""
+    silent_from: list[float] = []
+
+    async def hold(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        attempt = child.attempt("first")
+        budget: JsonObject = {"type": "setDeadline", "attemptId": attempt, "timeoutMs": 5_000}
+        await child.advance(child.started("first"), budget)
+        silent_from.append(trio.current_time())
+        return await child.hang()
+
+    bench.children(hold, bench.working)
+    with trio.fail_after(3_000):
+        run_id = await bench.create()
+        assert await bench.owner(run_id).run()
+        assert 125 <= trio.current_time() - silent_from[0] < 130
+        queued = bench.queue_row(run_id)
+        assert (queued.status, queued.error_code) == (QueueStatus.PARKED, "runnerTimedOut")
+        assert queued.consecutive_errors == 1
+        await trio.sleep(1)
+        assert await bench.owner(run_id).run()
+    assert bench.rows(WORKERS)[0][0] == "timedOut"
+    assert bench.run_row(run_id).status is RunStatus.COMPLETED
+
+
+async def test_code_without_a_deadline_may_be_silent_for_days(
+    autojump_clock: Clock, bench: "Bench"
+) -> None:
+    async def think(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        attempt = child.attempt("first")
+        await child.advance(
+            child.started("first"),
+            {"type": "setDeadline", "attemptId": attempt, "timeoutMs": 0},
+        )
+        await trio.sleep(3 * 24 * 3_600)
+        await child.advance(child.finished("first"), child.started("second"))
+        await child.advance(child.finished("second"), {"type": "finishRun", "status": "completed"})
+        return await child.leave("finished")
+
+    bench.children(think)
+    run_id = await bench.create()
+    assert await bench.owner(run_id).run()
+    assert bench.run_row(run_id).status is RunStatus.COMPLETED
+    assert bench.rows(WORKERS) == [("exited", 0, None, 1)]
+
+
 async def test_crash_after_progress_is_taken_up_again_at_the_next_node(
     autojump_clock: Clock, bench: "Bench"
 ) -> None:
