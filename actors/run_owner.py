@@ -55,6 +55,10 @@ _LAST_WORDS_S: Final = 1.0
 _EXIT_WAIT_S: Final = 1.0
 """How long a child that is done may take to exit by itself."""
 
+_SAME_SIGNAL_S: Final = 1.0
+"""How long a server may take to hear of a signal that went to all processes of the user, such as
+at the end of a login: then the run is handed off."""
+
 _LEAVES_BY_ITSELF: Final = frozenset(
     {
         RunnerEnd.FINISHED,
@@ -189,10 +193,12 @@ class RunOwner:
             conversation = Conversation(self._services, owned.claimed, owned.permit, owned.tenure)
             end = await self._listen(runner, conversation)
             await self._let_exit(runner, end)
+            if end is RunnerEnd.TERMINATED:
+                await trio.sleep(_SAME_SIGNAL_S)
         except RuntimeFault as fault:
             self._log.warning("runner_not_started", error=str(fault))
         except trio.Cancelled:
-            if end is RunnerEnd.CRASHED:
+            if end in {RunnerEnd.CRASHED, RunnerEnd.TERMINATED}:
                 lost = owned.tenure.is_lost
                 end = RunnerEnd.CLAIM_LOST if lost else RunnerEnd.INTERRUPTED
             raise

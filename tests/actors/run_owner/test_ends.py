@@ -113,6 +113,27 @@ async def test_code_without_a_deadline_may_be_silent_for_days(
     assert bench.rows(WORKERS) == [("exited", 0, None, 1)]
 
 
+async def test_signal_that_goes_to_the_child_and_to_its_server_is_a_handoff(
+    autojump_clock: Clock, bench: "Bench"
+) -> None:
+    """The end of a login stops all at once, and a child may be the faster one."""
+
+    async def stop_at_once(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        await child.advance(child.started("first"))
+        return await child.leave("stopped")
+
+    bench.children(stop_at_once)
+    with trio.fail_after(60):
+        run_id = await bench.create()
+        with trio.move_on_after(0.5) as stop:
+            await bench.owner(run_id).run()
+    assert stop.cancelled_caught
+    assert bench.rows(WORKERS) == [("cancelled", 0, None, 1)]
+    queued = bench.queue_row(run_id)
+    assert (queued.error_code, queued.consecutive_errors) == ("handoff", 0)
+
+
 async def test_crash_after_progress_is_taken_up_again_at_the_next_node(
     autojump_clock: Clock, bench: "Bench"
 ) -> None:
