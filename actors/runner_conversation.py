@@ -153,7 +153,7 @@ class Conversation:
             if message.operation == "run.park":
                 await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
                 self._note_words(message)
-                self._log.warning("source_changed", detail=self.last_words)
+                self._log.warning("source_changed")
                 await self._hear_farewell(channel)
                 return RunnerEnd.SOURCE_CHANGED
             if message.operation == "runner.exiting":
@@ -349,8 +349,9 @@ class Conversation:
         self.said_goodbye = True
         end = _FAREWELLS.get(reason, RunnerEnd.PROTOCOL)
         if end in {RunnerEnd.REFUSED, RunnerEnd.PROTOCOL}:
+            # Stored with the run and shown there. What user code says is not for the log.
             self._note_words(message)
-            self._log.warning("runner_gave_up", detail=self.last_words)
+            self._log.warning("runner_gave_up", reason=reason)
         claims_too_much = (end is RunnerEnd.FINISHED and not self._ended) or (
             end is RunnerEnd.PARKED and not self._parked
         )

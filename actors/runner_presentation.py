@@ -19,7 +19,7 @@ FAREWELL_S: Final = 5.0
 PRESENTING_S: Final = 35.0
 """The same while it asks its workflow how to present the result: 30 s and some grace."""
 
-_ERROR_CHARS: Final = 2_048
+_KIND_CHARS: Final = 64
 
 
 class RunnerPresentation:
@@ -42,7 +42,8 @@ class RunnerPresentation:
         self.farewell_s = PRESENTING_S if asking else FAREWELL_S
         error = message.payload.get("presentationError")
         if isinstance(error, str):
-            self._log.warning("presentation_failed", error=error[:_ERROR_CHARS])
+            # Its kind alone: what an exception says may be data of the run.
+            self._log.warning("presentation_failed", error=error.partition(":")[0][:_KIND_CHARS])
 
     async def store(self, channel: RunnerChannel, message: RunnerMessage) -> None:
         """Store the instructions and answer.

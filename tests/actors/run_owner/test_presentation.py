@@ -136,4 +136,5 @@ async def test_failure_of_the_callback_is_logged_and_the_child_has_seconds_to_le
     assert prompt(bench, run_id) is None
     log = (bench.paths.logs / "server.log").read_text()
     assert "presentation_failed" in log
-    assert "LookupError: no words" in log
+    assert "LookupError" in log
+    assert "no words" not in log
