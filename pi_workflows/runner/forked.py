@@ -148,8 +148,11 @@ def hand_over(control: socket.socket, request: Fork, descriptors: Sequence[int])
         OSError: it is gone.
     """
     frame = encode_request(request)
-    sent = socket.send_fds(control, [frame], descriptors)
-    control.sendall(frame[sent:])
+    rest = frame[socket.send_fds(control, [frame], descriptors) :]
+    # A spare that has the whole request closes its end. To send it nothing more would fail then,
+    # and the one who asked would take it for gone and start another child for the same request.
+    if rest:
+        control.sendall(rest)
 
 
 def _receive(control: socket.socket) -> tuple[Fork | None, list[int]]:
