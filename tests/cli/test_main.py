@@ -172,6 +172,8 @@ def test_an_interrupt_while_the_command_loads_is_no_traceback() -> None:
                 if name == "click":
                     signal.raise_signal(signal.SIGINT)
 
+        # A shell has what it runs in the background ignore interrupts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.meta_path.insert(0, Interrupting())
         from pi_workflows.cli.entry import main
         main()
