@@ -293,8 +293,10 @@ async def test_child_that_no_descriptor_is_left_for_is_ended_again(
     forks: TemplateSpawner, registry: ProcessRegistry
 ) -> None:
     template = _template(registry).pid
+    # It starts nothing: it is ended alone, before a child of ours is told what to do.
+    waiting = script("import signal; signal.pause()")
     with _descriptors_left(4), pytest.raises(SpawnFailed, match="no descriptor"):
-        await forks.spawn(shell("sleep 300"))
+        await forks.spawn(waiting)
     async with started(forks, shell("sleep 300")) as child:
         assert parent_of(child.pid) == template
 
