@@ -59,7 +59,8 @@ def test_restored_file_lets_a_resume_go_on_in_the_same_run(home: Home, change: s
     home.servers.start()
     assert_parked(home, run_id, file)
     stood = json.loads(home.command("resume", run_id, "--json", exit_code=1))
-    assert stood == {"runId": run_id, "status": "queued"}
+    assert (stood["runId"], stood["status"]) == (run_id, "queued")
+    assert stood["code"] == "workflowSourceChanged"
     assert_parked(home, run_id, file)
     assert home.notes() == ["first", "second began"]
     home.write(three(COMPUTING))
