@@ -122,9 +122,7 @@ class RunnerContents:
             await self._services.world.commits.run(take)
         except OSError as error:
             await self._drop(incoming)
-            raise ContentInvalid(
-                f"the server cannot keep the content: {error.strerror}"
-            ) from error
+            raise _not_kept(error) from error
         except BaseException:
             await self._drop(incoming)
             raise
@@ -149,9 +147,7 @@ class RunnerContents:
             read = partial(file.read, offset, PART_BYTES_MAX)
             data = await self._services.world.commits.run(lambda: encode_part(read()))
         except OSError as error:
-            raise ContentInvalid(
-                f"the server cannot keep the content: {error.strerror}"
-            ) from error
+            raise _not_kept(error) from error
         except StoreCorrupt as error:
             raise ContentInvalid("the content is missing") from error
         following = offset + PART_BYTES_MAX
@@ -188,9 +184,7 @@ class RunnerContents:
         try:
             return self._services.world.files.scratch(self._services.paths.host_dir)
         except OSError as error:
-            raise ContentInvalid(
-                f"the server cannot keep the content: {error.strerror}"
-            ) from error
+            raise _not_kept(error) from error
 
     async def _drop(self, incoming: _Incoming) -> None:
         self._incoming.pop(incoming.reference.sha256, None)
