@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import trio
+
 from pi_workflows.protocol.canonical import JsonObject, digest
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.ids import RunId, WorkerEpoch, time_ordered
 from pi_workflows.protocol.states import ActorType, OwnerType, StepOutcome, WorkerMessageOutcome
-from runtime.clock import SystemClock
+from runtime.clock import SystemClock, WallMs
 from runtime.world import SystemIdSource
 from store import blobs, host, leases, run_claiming, run_creation
 from store.authority import Claim, Permit
@@ -50,9 +52,29 @@ _GRAPH: Final[JsonObject] = {
 _DEFINITION: Final = DefinitionSnapshot.parse(_GRAPH)
 _LOG_BYTES: Final = 20 * 1_048_576
 _FILLER: Final = "x" * 250
-_CLOCK: Final = SystemClock()
+_READINGS_PER_MS: Final = 4
 
 Step = Callable[[Transaction], Answered]
+
+
+class PacedClock:
+    """A wall clock that goes on by being read, some hundred commands in 100 ms.
+
+    A claim lapses by the wall clock. A machine that stands still for a while, or whose clock is
+    set, must not end a measurement, and ids that are ordered by time shall still rise.
+    """
+
+    def __init__(self) -> None:
+        self._readings = SystemClock().wall_ms() * _READINGS_PER_MS
+
+    def wall_ms(self) -> WallMs:
+        """Return milliseconds since the Unix epoch as of the start, one more at each 4th call."""
+        self._readings += 1
+        return WallMs(self._readings // _READINGS_PER_MS)
+
+    def monotonic(self) -> float:
+        """Return `trio.current_time()`; only callable inside a trio run."""
+        return trio.current_time()
 
 
 @dataclass(slots=True)
@@ -60,6 +82,7 @@ class PreparedRun:
     """A claimed run with a child in service, stepping through an endless graph.
 
     Attributes:
+        clock: what its claim lapses by.
         steps: steps handed out so far.
     """
 
@@ -67,6 +90,7 @@ class PreparedRun:
     worker_epoch: WorkerEpoch
     claim: Claim
     revision: int
+    clock: PacedClock
     steps: int = 0
     _attempt_id: str = ""
 
@@ -75,7 +99,7 @@ class PreparedRun:
 
         They must run in the order in which they were handed out, each once.
         """
-        now_ms = _CLOCK.wall_ms()
+        now_ms = self.clock.wall_ms()
         started = StartAttempt(
             f"attempt-{time_ordered(str(uuid.uuid4()), now_ms)}",
             _NODE,
@@ -122,11 +146,13 @@ class PreparedStore:
 
     Attributes:
         batch: fenced by the epoch that was acquired.
+        clock: what its claims lapse by.
     """
 
     writer: Writer
     batch: Batch
     claim: HostClaim
+    clock: PacedClock
     runs: list[PreparedRun] = field(default_factory=list)
 
     def settle(self) -> None:
@@ -155,23 +181,25 @@ def prepare_store(folder: Path, runs: int) -> PreparedStore:
     """Create a database in `folder` and bring `runs` runs into service, each at its first node."""
     prepare_state_dir(folder)
     path = folder / "state.sqlite"
-    create_database(path, now=_CLOCK.wall_ms())
+    clock = PacedClock()
+    create_database(path, now=clock.wall_ms())
     writer = open_writer(path)
-    batch = Batch(writer, SystemIdSource(), _CLOCK.wall_ms)
+    batch = Batch(writer, SystemIdSource(), clock.wall_ms)
     process = HostProcess(_SERVER, 1, "bench")
     claim = run_alone(batch, lambda tx: host.acquire(tx, process, holder_gone=True))
     batch.claim = claim
-    prepared = PreparedStore(writer, batch, claim)
+    prepared = PreparedStore(writer, batch, claim, clock)
     batch.begin()
     for number in range(runs):
-        run = _begin(batch, claim, number)
+        run = _begin(prepared, number)
         batch.run(run.next_step())
         prepared.runs.append(run)
     batch.commit()
     return prepared
 
 
-def _begin(batch: Batch, server: HostClaim, number: int) -> PreparedRun:
+def _begin(store: PreparedStore, number: int) -> PreparedRun:
+    batch = store.batch
     run_id = RunId(f"run-{number}")
     new = NewRun(
         run_id=run_id,
@@ -193,8 +221,8 @@ def _begin(batch: Batch, server: HostClaim, number: int) -> PreparedRun:
     permit = Permit(_HOST, claimed.claim)
     epoch = WorkerEpoch(f"runner-{number}")
     launch = Launch(
-        epoch, run_id, claimed.claim.generation, server.epoch, Blob.of_json({"run": run_id})
+        epoch, run_id, claimed.claim.generation, store.claim.epoch, Blob.of_json({"run": run_id})
     )
     batch.run(lambda tx: run_claiming.launch(tx, permit, launch))
     ready = batch.run(lambda tx: run_claiming.child_ready(tx, permit, run_id, epoch))
-    return PreparedRun(run_id, epoch, claimed.claim, ready.revision)
+    return PreparedRun(run_id, epoch, claimed.claim, ready.revision, store.clock)

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -176,7 +176,7 @@ def _actor(store: PreparedStore, *, callers: int, each: int, busy: bool) -> Samp
 
 async def through_actor(store: PreparedStore, steps: list[list[Step]], *, busy: bool) -> Sample:
     """Let one caller per list hand its steps to a store actor, one after the other."""
-    world = production_world()
+    world = replace(production_world(), clock=store.clock)
     actor = StoreActor(store.writer, world)
     actor.fence(store.claim)
     latencies_ms: list[float] = []
