@@ -85,6 +85,7 @@ class Operation(enum.StrEnum):
     RECOVER = "recover"
     RELEASE = "release"
     CLAIM = "claim"
+    WRITE = "write"
 
 
 class ClaimRule(enum.Enum):
@@ -106,6 +107,9 @@ class Rule:
 _HOST: Final = frozenset({ActorType.HOST})
 _SYSTEM: Final = frozenset({ActorType.SYSTEM})
 _CONTROL: Final = frozenset({ActorType.CONTROL})
+_OWNERS: Final = frozenset(
+    {ActorType.HOST, ActorType.CONTROLLER, ActorType.CHANNEL, ActorType.SYSTEM}
+)
 
 RULES: Final = MappingProxyType(
     {
@@ -123,14 +127,9 @@ RULES: Final = MappingProxyType(
         Operation.RESOLVE_EFFECT: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         # Only at start, when no other owner can be alive: the epoch fence stands for the claim.
         Operation.RECOVER: Rule(_SYSTEM, ClaimRule.NOT_NEEDED),
-        Operation.RELEASE: Rule(
-            frozenset({ActorType.HOST, ActorType.CONTROLLER, ActorType.CHANNEL, ActorType.SYSTEM}),
-            ClaimRule.NOT_NEEDED,
-        ),
-        Operation.CLAIM: Rule(
-            frozenset({ActorType.HOST, ActorType.CONTROLLER, ActorType.CHANNEL, ActorType.SYSTEM}),
-            ClaimRule.NOT_NEEDED,
-        ),
+        Operation.RELEASE: Rule(_OWNERS, ClaimRule.NOT_NEEDED),
+        Operation.CLAIM: Rule(_OWNERS, ClaimRule.NOT_NEEDED),
+        Operation.WRITE: Rule(_OWNERS, ClaimRule.REQUIRED),
     }
 )
 

@@ -148,6 +148,23 @@ def loss(reading: Reading, claim: Claim) -> ClaimLost | None:
     return None
 
 
+def host_permit(server_id: str) -> Permit:
+    """Return the permit of a server that holds no claim yet."""
+    return Permit(Actor(ActorType.HOST, server_id))
+
+
+def write(tx: Transaction, claim: Claim, event_type: str) -> int:
+    """Record an event on a leased resource; return its revision. Renews the claim.
+
+    Raises:
+        UnknownResourceError: the resource is gone.
+        ClaimLostError: the claim is no longer the row's, or has expired.
+    """
+    permit = Permit(Actor(ActorType(claim.owner_type), claim.owner_id), claim)
+    with revise(tx, permit, claim.resource_id, Operation.WRITE) as recorder:
+        return recorder.record(Happening(event_type))
+
+
 def drop(tx: Transaction, resource: ResourceId, generation: int) -> None:
     """Free the lease as part of a larger change that records its own event."""
     tx.execute(UPDATE_RELEASED, {"resource_id": resource, "generation": generation})

@@ -1,0 +1,157 @@
+"""What an exploration came to: moments, findings, and the figures of an engine."""
+
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Self
+
+
+class Verdict(IntEnum):
+    """How a chaos command ends; the value is its exit code."""
+
+    HELD = 0
+    VIOLATED = 1
+    NOT_DETERMINISTIC = 2
+    BUDGET_ENDED = 3
+
+
+class PromiseBroken(AssertionError):
+    """An invariant does not hold."""
+
+
+class ScenarioRefused(Exception):
+    """A scenario cannot be explored as it is written; the text names the line and the remedy."""
+
+    @classmethod
+    def foreign_await(cls, actor: str, coroutine: Coroutine[Any, Any, object]) -> Self:
+        """Return the refusal of an actor that awaits something the engine cannot order."""
+        frame = getattr(coroutine, "cr_frame", None)
+        inner: Any = coroutine
+        while getattr(inner, "cr_await", None) is not None and hasattr(inner, "cr_frame"):
+            if inner.cr_frame is not None:
+                frame = inner.cr_frame
+            inner = inner.cr_await
+        place = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}: "
+        return cls(
+            f"{place}{actor} awaits something the harness cannot order;"
+            " await only what its handle offers (do, sync, sleep, …)."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One line of a timeline.
+
+    Attributes:
+        at_ms: simulated milliseconds since the exploration began.
+        lane: who: an actor's name, "clock", "disk", "faults", "check".
+        what: a few words: "claim", "killed", "+11 s".
+        result: what came of it, in a few words; "" when there is nothing to say.
+        generation: of the lease it was done under; None without one.
+    """
+
+    at_ms: int
+    lane: str
+    what: str
+    result: str = ""
+    generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A promise that was broken, and how to see it again.
+
+    Attributes:
+        promise: "P3", or the name of the invariant where the scenario names no promise.
+        complaint: the invariant's own words, one line.
+        choices: the unusual decisions, by name.
+        seed: what the rest was drawn from; None where choices alone decide.
+        timeline: what happened, in order, to the break.
+        digest: of the whole trace; the same choices must give the same.
+    """
+
+    scenario: str
+    engine: str
+    promise: str
+    complaint: str
+    choices: dict[str, str]
+    seed: int | None
+    timeline: tuple[Moment, ...]
+    digest: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """The figures of one engine on one scenario; tallies of parts are added up with `add`.
+
+    Attributes:
+        unit: what is counted: "orders", "power-cut states", "double faults", "process orders",
+            "kills", "I/O errors", "seeds".
+        explored: how many of them were run and checked.
+        distinct: how many of them differed, where that is known; None where each does.
+        promised: how many there should be at least; 0 promises none.
+        complete: True only if every possible one was explored.
+        faults: how often each kind of fault really happened.
+        fault_kinds: the kinds that were asked for; one that never fired is reported.
+        pairs: pairs of places "A at p | B at q" that were seen at once.
+        pairs_feasible: how many such pairs there can be; None when unknown.
+        checks: how often each invariant ran; one that never ran is reported.
+        findings: broken promises, the first few.
+        broken: how many explorations broke a promise.
+        not_deterministic: names of explorations that went otherwise when repeated.
+        seconds: wall time, of all parts added up.
+    """
+
+    scenario: str
+    engine: str
+    unit: str
+    explored: int = 0
+    distinct: int | None = None
+    promised: int = 0
+    complete: bool = False
+    faults: Counter[str] = field(default_factory=Counter)
+    fault_kinds: frozenset[str] = frozenset()
+    pairs: set[str] = field(default_factory=set)
+    pairs_feasible: int | None = None
+    checks: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    broken: int = 0
+    not_deterministic: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, part: "Tally") -> None:
+        """Add the figures of another part of the same work; complete only if both parts are."""
+        self.explored += part.explored
+        if part.distinct is not None:
+            self.distinct = (self.distinct or 0) + part.distinct
+        self.complete = self.complete and part.complete
+        self.faults += part.faults
+        self.fault_kinds |= part.fault_kinds
+        self.pairs |= part.pairs
+        self.checks += part.checks
+        self.findings += part.findings
+        self.broken += part.broken
+        self.not_deterministic += part.not_deterministic
+        self.seconds += part.seconds
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the worst that happened."""
+        if self.not_deterministic:
+            return Verdict.NOT_DETERMINISTIC
+        if self.broken:
+            return Verdict.VIOLATED
+        done = self.explored if self.distinct is None else self.distinct
+        return Verdict.BUDGET_ENDED if done < self.promised else Verdict.HELD
+
+    @property
+    def blind_spots(self) -> list[str]:
+        """Return what could not have failed: a check that cannot fail is a defect."""
+        spots = [f"invariant {name} never ran" for name, ran in self.checks.items() if not ran]
+        spots += [
+            f"fault {kind} never fired" for kind in sorted(self.fault_kinds - set(+self.faults))
+        ]
+        if self.unit == "orders" and self.complete and self.explored == 1:
+            spots.append("there is one order only")
+        return spots
