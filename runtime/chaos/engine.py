@@ -1,7 +1,7 @@
 """What every engine offers to the commands and to the tests."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from runtime.chaos.outcome import Finding, Moment, Tally
@@ -21,6 +21,10 @@ class Wanted:
         budget_s: wall time after which to stop; None is unbounded.
         part: K of N, from 0: explore only this share of the work, so that N processes do it all.
         findings_max: stop a scenario after so many broken explorations.
+        goals: by a tally's unit, how many of it this scenario is to give, all parts together; an
+            engine may stop when it has its part of each. A unit without one: the engine decides.
+        tell: called now and then with a unit and how many more of it were explored; None tells
+            nobody. It returns at once and raises nothing but an interrupt.
     """
 
     is_all: bool = False
@@ -28,6 +32,8 @@ class Wanted:
     budget_s: float | None = None
     part: tuple[int, int] = (0, 1)
     findings_max: int = 3
+    goals: Mapping[str, int] = field(default_factory=dict)
+    tell: Callable[[str, int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

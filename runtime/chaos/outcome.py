@@ -90,7 +90,7 @@ class Tally:
             "kills", "I/O errors", "seeds".
         explored: how many of them were run and checked.
         distinct: how many of them differed, where that is known; None where each does.
-        promised: how many there should be at least; 0 promises none.
+        promised: how many there should be at least, unless there are fewer; 0 promises none.
         complete: True only if every possible one was explored.
         faults: how often each kind of fault really happened.
         fault_kinds: the kinds that were asked for; one that never fired is reported.
@@ -142,8 +142,14 @@ class Tally:
             return Verdict.NOT_DETERMINISTIC
         if self.broken:
             return Verdict.VIOLATED
-        done = self.explored if self.distinct is None else self.distinct
-        return Verdict.BUDGET_ENDED if done < self.promised else Verdict.HELD
+        return (
+            Verdict.HELD if self.complete or self.done >= self.promised else Verdict.BUDGET_ENDED
+        )
+
+    @property
+    def done(self) -> int:
+        """Return how many count towards what is promised."""
+        return self.explored if self.distinct is None else self.distinct
 
     @property
     def blind_spots(self) -> list[str]:
