@@ -1,0 +1,130 @@
+"""A report for people: figures as a table, then what is blind, then each broken promise."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from runtime.chaos.outcome import Tally, Verdict
+from runtime.chaos.report import Failure, Report, Total, actors_of
+from runtime.chaos.swim_lanes import swim_lanes
+from runtime.chaos.wording import in_words
+
+WIDTH: Final = 100
+
+_HEADERS: Final = ("ENGINE", "SCENARIO", "EXPLORED", "COMPLETE", "PAIRS", "TOOK", "FAULTS")
+_NUMBERS: Final = frozenset({"EXPLORED", "PAIRS", "TOOK"})
+_BLIND_MAX: Final = 20
+_WORDS_MAX: Final = 30
+_MINUTE_S: Final = 60
+
+
+def report_text(report: Report, width: int = WIDTH) -> str:
+    """Return the report; no line of a swim lane is wider than `width`."""
+    parts = [figures_text(report)]
+    if report.blind_spots:
+        parts.append(_blind_text(report.blind_spots))
+    parts += [failure_text(failure, width) for failure in report.failures]
+    parts += _unrepeated(report.tallies)
+    parts.append(verdict_line(report))
+    return "\n\n".join(parts)
+
+
+def figures_text(report: Report) -> str:
+    """Return a line per tally, and below it what there is of each unit that was promised."""
+    lines = _columns([_HEADERS, *map(_cells, report.tallies)])
+    if promised := [total for total in report.totals if total.promised]:
+        lines += ["", *_columns([_total_cells(total) for total in promised])]
+    return "\n".join(lines)
+
+
+def failure_text(failure: Failure, width: int = WIDTH) -> str:
+    """Return which promise broke, by which decisions, in which order, and how to see it again."""
+    finding = failure.finding
+    lines = [f"✗ {finding.scenario} ({finding.engine}) breaks {finding.promise}"]
+    lines += [f"  {line}" for line in finding.complaint.splitlines()]
+    words = in_words(finding.choices, actors_of(finding))
+    seed = "" if finding.seed is None else f", seed {finding.seed}"
+    was = "" if failure.shrunk_from is None else f" (of {failure.shrunk_from} before shrinking)"
+    lines += ["", f"  unusual decisions: {len(words)}{was}{seed}"]
+    lines += [f"  · {word}" for word in words[:_WORDS_MAX]]
+    if len(words) > _WORDS_MAX:
+        lines.append(f"  … {len(words) - _WORDS_MAX} more in the replay file")
+    if lanes := swim_lanes(finding.timeline, width - 2):
+        lines += ["", *(f"  {line}".rstrip() for line in lanes)]
+    if failure.replay:
+        lines += ["", f"  see it again: {failure.replay}"]
+    return "\n".join(lines)
+
+
+def verdict_line(report: Report) -> str:
+    """Return the last line: what it came to and how long it took."""
+    took = _took(report.seconds)
+    broken = sum(tally.broken for tally in report.tallies)
+    match report.verdict:
+        case Verdict.HELD:
+            return f"✓ everything held, {took}"
+        case Verdict.VIOLATED:
+            return f"✗ {broken:,} explorations broke a promise, {took}"
+        case Verdict.NOT_DETERMINISTIC:
+            return f"✗ the same decisions led elsewhere when they were repeated, {took}"
+        case Verdict.BUDGET_ENDED:
+            short = [f"{it.unit} {it.done:,}" for it in report.totals if not it.is_kept]
+            short = short or [
+                f"{it.scenario} {it.done:,} of {it.promised:,} {it.unit}"
+                for it in report.tallies
+                if it.verdict is Verdict.BUDGET_ENDED
+            ]
+            return f"… the budget ended before what is promised ({', '.join(short)}), {took}"
+
+
+def _cells(tally: Tally) -> tuple[str, ...]:
+    distinct = "" if tally.distinct is None else f"{tally.distinct:,} distinct of "
+    feasible = "" if tally.pairs_feasible is None else f"/{tally.pairs_feasible}"
+    return (
+        tally.engine,
+        tally.scenario,
+        f"{distinct}{tally.explored:,} {tally.unit}",
+        "yes" if tally.complete else "no",
+        f"{len(tally.pairs)}{feasible}" if tally.pairs or feasible else "",
+        _took(tally.seconds),
+        ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.faults.items())),
+    )
+
+
+def _total_cells(total: Total) -> tuple[str, ...]:
+    glyph = "✓" if total.is_kept else "…"
+    return (glyph, total.unit, f"{total.done:,} of {total.promised:,} promised")
+
+
+def _blind_text(spots: Sequence[str]) -> str:
+    lines = ["blind spots: a check that cannot fail says nothing"]
+    lines += [f"  {spot}" for spot in spots[:_BLIND_MAX]]
+    if len(spots) > _BLIND_MAX:
+        lines.append(f"  … {len(spots) - _BLIND_MAX} more")
+    return "\n".join(lines)
+
+
+def _unrepeated(tallies: Sequence[Tally]) -> list[str]:
+    return [
+        f"✗ {tally.scenario} ({tally.engine}) is not deterministic: {', '.join(names[:3])}"
+        for tally in tallies
+        if (names := tally.not_deterministic)
+    ]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align columns with two spaces between them; columns of numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    right = [header in _NUMBERS for header in rows[0]]
+    return [
+        "  ".join(
+            f"{cell:>{width}}" if to_the_right else f"{cell:<{width}}"
+            for cell, width, to_the_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _took(seconds: float) -> str:
+    if seconds < _MINUTE_S:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds // _MINUTE_S)} m {int(seconds % _MINUTE_S):02d} s"

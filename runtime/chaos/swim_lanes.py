@@ -1,0 +1,92 @@
+"""A timeline as lanes of text: one column for each who acts, one row for each moment.
+
+A lane that waits shows a line. It is blank before its first moment and once it is killed, and
+dotted while it stands still. `g2` is the generation of the lease that the moment was under.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from runtime.chaos.outcome import Moment
+
+CELL_MIN: Final = 12
+"""Narrower columns say nothing; then the rows name their lane instead."""
+
+ROWS_MAX: Final = 60
+
+_TIME_CELLS: Final = 10
+_GAP: Final = "  "
+_WAITS: Final = "│"
+_STANDS_STILL: Final = "┊"
+_DEAD: Final = frozenset({"killed", "kill"})
+_STILL: Final = frozenset({"paused", "pause"})
+_SECOND_MS: Final = 1_000
+_HOUR_S: Final = 3_600
+
+
+def swim_lanes(timeline: Sequence[Moment], width: int, rows_max: int = ROWS_MAX) -> list[str]:
+    """Return the lines, none wider than `width`; [] of an empty timeline.
+
+    Args:
+        width: in cells, at least 40.
+        rows_max: of a longer timeline the end is shown, and how much was left out.
+    """
+    if not timeline:
+        return []
+    shown = list(timeline[-rows_max:])
+    lanes = list(dict.fromkeys(moment.lane for moment in shown))
+    room = (width - _TIME_CELLS - len(_GAP) * len(lanes)) // len(lanes)
+    left_out = len(timeline) - len(shown)
+    lines = [f"… {left_out:,} earlier"] if left_out else []
+    if room < CELL_MIN:
+        return lines + [_sentence(moment, lanes, width) for moment in shown]
+    needed = max(map(len, [*lanes, *map(moment_text, shown)]))
+    return lines + _table(shown, lanes, min(room, needed))
+
+
+def moment_text(moment: Moment) -> str:
+    """Return `claim → held  g2`."""
+    text = f"{moment.what} → {moment.result}" if moment.result else moment.what
+    return text if moment.generation is None else f"{text}  g{moment.generation}"
+
+
+def _table(shown: Sequence[Moment], lanes: Sequence[str], cell: int) -> list[str]:
+    state = dict.fromkeys(lanes, "")
+    lines = [_row("at", lanes, cell), _row("", ["─" * cell for _ in lanes], cell)]
+    for moment in shown:
+        cells = dict(state)
+        cells[moment.lane] = moment_text(moment)
+        lines.append(_row(_time(moment.at_ms), list(cells.values()), cell))
+        state[moment.lane] = _after(moment)
+    return lines
+
+
+def _after(moment: Moment) -> str:
+    if moment.what in _DEAD:
+        return ""
+    return _STANDS_STILL if moment.what in _STILL else _WAITS
+
+
+def _row(time: str, cells: Sequence[str], cell: int) -> str:
+    columns = [f"{time:>{_TIME_CELLS}}", *(f"{_cut(text, cell):<{cell}}" for text in cells)]
+    return _GAP.join(columns).rstrip()
+
+
+def _sentence(moment: Moment, lanes: Sequence[str], width: int) -> str:
+    widest = max(map(len, lanes))
+    line = f"{_time(moment.at_ms):>{_TIME_CELLS}}{_GAP}{moment.lane:<{widest}}{_GAP}"
+    return _cut(f"{line}{moment_text(moment)}", width)
+
+
+def _cut(text: str, cells: int) -> str:
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= cells else f"{line[: cells - 1]}…"
+
+
+def _time(at_ms: int) -> str:
+    """Return `31.0 s`; from an hour on `1 h 00 m`, with a sign when a clock went back."""
+    seconds = abs(at_ms) / _SECOND_MS
+    sign = "-" if at_ms < 0 else ""
+    if seconds < _HOUR_S:
+        return f"{sign}{seconds:.3f} s"
+    return f"{sign}{int(seconds // _HOUR_S)} h {int(seconds % _HOUR_S // 60):02d} m"

@@ -1,0 +1,131 @@
+"""What a report says, as text, JSON and JUnit: figures, blind spots, and how to see it again."""
+
+import json
+import xml.etree.ElementTree as ET
+from collections import Counter
+
+from runtime.chaos.junit import junit_text
+from runtime.chaos.outcome import Finding, Moment, Tally, Verdict
+from runtime.chaos.report import Failure, Report, report_json
+from runtime.chaos.report_text import report_text
+
+
+def held(**changes: object) -> Tally:
+    tally = Tally("one_winner", "orders", "orders", explored=84_492, complete=True, seconds=12.0)
+    tally.checks = Counter(at_most_one=84_492)
+    for name, value in changes.items():
+        setattr(tally, name, value)
+    return tally
+
+
+FINDING = Finding(
+    scenario="fenced",
+    engine="orders",
+    promise="P4",
+    complaint="worker-0 wrote under generation 1\x07 <&>",
+    choices={"worker-0 after claim#1": "worker-1"},
+    seed=None,
+    timeline=(Moment(0, "worker-0", "claim", "held", 1), Moment(0, "worker-1", "claim")),
+    digest="ab" * 32,
+)
+BROKEN = Tally("fenced", "orders", "orders", explored=10, broken=2, findings=[FINDING])
+FAILURE = Failure(FINDING, "pi-workflows chaos replay chaos-failures/fenced.json", 40)
+
+
+def test_all_that_held_is_one_line_and_a_table() -> None:
+    report = Report(tallies=[held()], seconds=12.0)
+    assert report.verdict is Verdict.HELD
+    lines = report_text(report).splitlines()
+    assert lines[1].split() == ["orders", "one_winner", "84,492", "orders", "yes", "12.0", "s"]
+    assert lines[-1] == "✓ everything held, 12.0 s"
+
+
+def test_a_failure_names_promise_decisions_lanes_and_the_command() -> None:
+    text = report_text(Report(tallies=[held(), BROKEN], failures=[FAILURE]))
+    for part in (
+        "✗ fenced (orders) breaks P4",
+        "unusual decisions: 1 (of 40 before shrinking)",
+        "· after claim of worker-0: worker-1 goes on",
+        "claim → held  g1",
+        "see it again: pi-workflows chaos replay chaos-failures/fenced.json",
+        "✗ 2 explorations broke a promise",
+    ):
+        assert part in text
+
+
+def test_what_could_not_have_failed_is_named() -> None:
+    blind = held(
+        explored=1,
+        checks=Counter(at_most_one=0),
+        fault_kinds=frozenset({"kill", "pause"}),
+        faults=Counter(kill=3, pause=0),
+    )
+    text = report_text(Report(tallies=[blind]))
+    assert "one_winner (orders): invariant at_most_one never ran" in text
+    assert "one_winner (orders): fault pause never fired" in text
+    assert "fault kill never fired" not in text
+    assert "one_winner (orders): there is one order only" in text
+
+
+def test_the_worst_decides() -> None:
+    short = held(complete=False, promised=100_000)
+    unrepeated = held(not_deterministic=["seed 7"])
+    for tallies, worst in (
+        ([held(), short], Verdict.BUDGET_ENDED),
+        ([short, BROKEN], Verdict.VIOLATED),
+        ([short, BROKEN, unrepeated], Verdict.NOT_DETERMINISTIC),
+    ):
+        assert Report(tallies=tallies).verdict is worst
+
+
+def test_what_is_promised_in_all_outweighs_the_share_of_one() -> None:
+    short = held(complete=False, promised=100_000)
+    more = held(complete=False, promised=1, explored=20_000)
+    assert Report(tallies=[short, more], promised={"orders": 100_000}).verdict is Verdict.HELD
+    missed = Report(tallies=[short], promised={"orders": 100_000, "seeds": 500})
+    assert missed.verdict is Verdict.BUDGET_ENDED
+    assert "(orders 84,492, seeds 0)" in report_text(missed)
+    assert [(total.unit, total.complete) for total in missed.totals] == [
+        ("orders", False),
+        ("seeds", False),
+    ]
+
+
+def test_few_are_enough_where_there_are_no_more() -> None:
+    assert held(promised=100_000).verdict is Verdict.HELD
+
+
+def test_the_document_says_the_same() -> None:
+    document = report_json(
+        Report(tallies=[held(), BROKEN], failures=[FAILURE], versions={"sqlite": "3.54.1"})
+    )
+    parsed = json.loads(json.dumps(document))
+    assert (parsed["verdict"], parsed["exitCode"]) == ("violated", 1)
+    assert parsed["scenarios"][0]["complete"] == "yes"
+    assert parsed["totals"] == [
+        {"unit": "orders", "done": 84_502, "promised": 0, "complete": "no"},
+    ]
+    failure = parsed["failures"][0]
+    assert failure["faults"] == ["after claim of worker-0: worker-1 goes on"]
+    assert failure["replay"] == FAILURE.replay
+    assert failure["timeline"][0] == {
+        "atMs": 0,
+        "lane": "worker-0",
+        "what": "claim",
+        "result": "held",
+        "generation": 1,
+    }
+
+
+def test_results_are_read_by_what_reads_junit() -> None:
+    short = held(scenario="short", engine="sim", unit="seeds", complete=False, promised=10**6)
+    report = Report(tallies=[held(), BROKEN, short], failures=[FAILURE])
+    root = ET.fromstring(junit_text(report))  # noqa: S314 - our own text
+    suites = {suite.get("name"): suite for suite in root}
+    assert (suites["orders"].get("tests"), suites["orders"].get("failures")) == ("2", "1")
+    assert suites["sim"].get("errors") == "1"
+    failure = root.find(".//failure")
+    assert failure is not None
+    assert failure.get("message") == "P4: worker-0 wrote under generation 1 <&>"
+    assert "see it again" in (failure.text or "")
+    assert root.find(".//property[@name='complete']") is not None
