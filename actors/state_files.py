@@ -57,9 +57,17 @@ class StateFiles(Protocol):
 class DiskStateFiles:
     """The file on disk, below the user's home."""
 
-    def __init__(self, paths: StatePaths, files: Files | None = None) -> None:
-        """`files` replaces the file operations; None means the operating system's."""
+    def __init__(
+        self, paths: StatePaths, files: Files | None = None, *, vfs: str | None = None
+    ) -> None:
+        """Serve the file of `paths`.
+
+        Args:
+            files: replaces the file operations; None means the operating system's.
+            vfs: name of the registered VFS of SQLite's; None means its own.
+        """
         self._paths: Final = paths
+        self._vfs: Final = vfs
         self._files: Final = files or OsFiles()
 
     def prepare(self) -> None:
@@ -73,20 +81,23 @@ class DiskStateFiles:
             now=now,
             older_state=self._paths.older_state,
             files=self._files,
+            vfs=self._vfs,
         )
 
     def open_writer(self) -> Writer:
         """Open it for writing; see `open_writer` for what it raises."""
-        return open_writer(self._paths.database, after_unclean_stop=True, files=self._files)
+        return open_writer(
+            self._paths.database, after_unclean_stop=True, files=self._files, vfs=self._vfs
+        )
 
     def open_reader(self) -> Reader:
         """Open it for reading; see `open_reader` for what it raises."""
-        return open_reader(self._paths.database)
+        return open_reader(self._paths.database, vfs=self._vfs)
 
     def host_row(self) -> HostRow | None:
         """Read the claim through a reader of its own."""
         try:
-            reader = open_reader(self._paths.database)
+            reader = open_reader(self._paths.database, vfs=self._vfs)
             try:
                 return host.current(Reading(reader.connection, 0))
             finally:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -60,6 +61,7 @@ def create_database(
     now: int,
     older_state: Sequence[Path] = (),
     files: Files | None = None,
+    vfs: str | None = None,
     reached: Callable[[str], None] = _inert,
 ) -> bool:
     """Create the database file unless something is already at `path`.
@@ -75,6 +77,7 @@ def create_database(
         now: UTC ms, stored as the time of creation.
         older_state: paths whose existence forbids creation (they are only looked at).
         files: file operations; None means the real ones.
+        vfs: name of the registered VFS through which the file is filled; None is SQLite's own.
         reached: called with each of `CREATION_POINTS`.
 
     Returns:
@@ -94,7 +97,7 @@ def create_database(
         if files.size(path) is not None:
             return False
         _refuse_older_state(path, older_state, files)
-        return _create(path, now, files, reached)
+        return _create(path, files, partial(_fill, now=now, vfs=vfs, reached=reached), reached)
     except OSError as error:
         raise StatePathError(
             f"{path} cannot be created: {error.strerror}",
@@ -107,12 +110,14 @@ def create_database(
         raise known from error
 
 
-def _create(path: Path, now: int, files: Files, reached: Callable[[str], None]) -> bool:
+def _create(
+    path: Path, files: Files, fill: Callable[[Path], None], reached: Callable[[str], None]
+) -> bool:
     unfinished = path.with_name(f"{path.name}.creating-{os.getpid()}")
     reached("create.before_file")
     files.create(unfinished)
     try:
-        _fill(unfinished, now, reached)
+        fill(unfinished)
         reached("create.before_sync")
         files.sync(unfinished)
         reached("create.before_link")
@@ -129,9 +134,9 @@ def _create(path: Path, now: int, files: Files, reached: Callable[[str], None]) 
     return True
 
 
-def _fill(path: Path, now: int, reached: Callable[[str], None]) -> None:
+def _fill(path: Path, *, now: int, vfs: str | None, reached: Callable[[str], None]) -> None:
     """Write the whole schema and its first rows in one exclusive transaction, then close."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     try:
         connection.pragma("synchronous", "FULL")
         connection.pragma("fullfsync", value=True)

@@ -56,12 +56,15 @@ def require_sqlite(version: int = 0) -> None:
         raise SqliteVersionError(_dotted(version), _dotted(SQLITE_NEEDED))
 
 
-def verify_state_file(path: Path) -> None:
+def verify_state_file(path: Path, *, vfs: str | None = None) -> None:
     """Prove that a file nobody has open is a database of exactly this schema.
 
     Changes no byte and leaves no `-wal` or `-shm` behind. With an empty log the file is read as
     immutable. With a filled one the log has to be read too: by an exclusive connection, whose
     index of the log lives in memory and which neither checkpoints nor removes it on closing.
+
+    Args:
+        vfs: as for `open_writer`.
 
     Raises:
         StateMissingError: nothing is there.
@@ -77,9 +80,9 @@ def verify_state_file(path: Path) -> None:
         # Never opened: SQLite would throw the log of an empty file away.
         raise StateIncompatibleError("empty file")
     if OsFiles().size(wal_path(path)):
-        connection = _open(path, apsw.SQLITE_OPEN_READWRITE)
+        connection = _open(path, apsw.SQLITE_OPEN_READWRITE, vfs)
     else:
-        connection = _open_immutable(path)
+        connection = _open_immutable(path, vfs)
     with _closed_on_failure(connection):
         harden(connection)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -112,7 +115,7 @@ def open_writer(
         StorageFault: the disk is full or failing.
         SqliteVersionError: this SQLite must not write.
     """
-    verify_state_file(path)
+    verify_state_file(path, vfs=vfs)
     path = canonical_state_path(path)
     if after_unclean_stop:
         settle_wal(path, files or OsFiles())
@@ -127,12 +130,13 @@ def open_writer(
         return Writer(connection)
 
 
-def open_reader(path: Path, *, busy_timeout_ms: int = 0) -> Reader:
+def open_reader(path: Path, *, busy_timeout_ms: int = 0, vfs: str | None = None) -> Reader:
     """Open a connection that cannot write, checkpoint, attach or create anything.
 
     Args:
         path: the live database or a backup.
         busy_timeout_ms: 0 for readers inside the server, `MAINTENANCE_BUSY_MS` in children.
+        vfs: as for `open_writer`.
 
     Raises:
         StateMissingError: nothing is there.
@@ -146,7 +150,7 @@ def open_reader(path: Path, *, busy_timeout_ms: int = 0) -> Reader:
     check_side_files(path)
     if check_state_file(path).st_size == 0:
         raise StateIncompatibleError("empty file")
-    connection = _open(path, apsw.SQLITE_OPEN_READONLY)
+    connection = _open(path, apsw.SQLITE_OPEN_READONLY, vfs)
     with _closed_on_failure(connection):
         _configure(connection, busy_timeout_ms)
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -167,15 +171,24 @@ def _open(path: Path, flags: int, vfs: str | None = None) -> apsw.Connection:
         if not path.exists():
             raise StateMissingError(str(path)) from error
         raise StorageFault("the database cannot be opened") from error
+    except apsw.Error as error:  # Opening reads the header of the file.
+        raise _named(error) from error
 
 
-def _open_immutable(path: Path) -> apsw.Connection:
+def _open_immutable(path: Path, vfs: str | None) -> apsw.Connection:
     uri = f"{path.as_uri()}?immutable=1"
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOFOLLOW
     try:
-        return apsw.Connection(uri, flags=flags)
+        return apsw.Connection(uri, flags=flags, vfs=vfs)
     except apsw.CantOpenError as error:
         raise StorageFault("the database cannot be opened") from error
+    except apsw.Error as error:
+        raise _named(error) from error
+
+
+def _named(error: apsw.Error) -> Exception:
+    """Return the store's own error for a failure of the world, itself where it is a bug."""
+    return translated(error) or error
 
 
 @contextmanager
@@ -185,10 +198,7 @@ def _closed_on_failure(connection: apsw.Connection) -> Generator[None]:
         yield
     except apsw.Error as error:
         connection.close()
-        known = translated(error)
-        if known is None:
-            raise
-        raise known from error
+        raise _named(error) from error
     except BaseException:
         connection.close()
         raise
