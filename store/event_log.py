@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from pi_workflows.protocol.ids import ResourceId
 from store.transaction import Reading
 
 
@@ -32,9 +33,20 @@ SELECT_EVENTS: Final = """
       FROM events ORDER BY event_seq
 """
 
-ROW_STATEMENTS: Final = {"SELECT_EVENTS": EventRow}
+SELECT_EVENTS_OF_RESOURCE: Final = """
+    SELECT event_seq, event_id, resource_id, resource_revision, event_type, actor_type, actor_id,
+           lease_generation, lower(hex(payload_hash)) AS payload_hash, recorded_at
+      FROM events WHERE resource_id = :resource_id ORDER BY resource_revision
+"""
+
+ROW_STATEMENTS: Final = {"SELECT_EVENTS": EventRow, "SELECT_EVENTS_OF_RESOURCE": EventRow}
 
 
 def every_event(reading: Reading) -> list[EventRow]:
     """Return all events, oldest first; unbounded, so not for a live server's loop."""
     return reading.many(EventRow, SELECT_EVENTS, {})
+
+
+def events_of(reading: Reading, resource: ResourceId) -> list[EventRow]:
+    """Return all events of one resource, oldest first; unbounded like `every_event`."""
+    return reading.many(EventRow, SELECT_EVENTS_OF_RESOURCE, {"resource_id": resource})

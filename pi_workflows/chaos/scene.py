@@ -28,7 +28,7 @@ from runtime.chaos.scenario import Handle, Plan, Scenario, scenario_of
 from store import leases, resources
 from store.authority import Claim
 from store.errors import ClaimLostError, LeaseHeldError
-from store.event_log import EventRow, every_event
+from store.event_log import EventRow, events_of
 from store.leases import Owner
 from store.transaction import Reading, Transaction
 
@@ -143,17 +143,18 @@ class Me(Handle):
 
     async def renew(self, claim: Claim) -> bool:
         """Renew a claim; False when it is lost."""
-        return await self._unless_lost(lambda tx: leases.renew_claim(tx, claim), "renew")
+        return await self.unless_lost(lambda tx: leases.renew_claim(tx, claim), "renew")
 
     async def release(self, claim: Claim) -> bool:
         """Release a claim, live or lapsed; False when somebody else has it by now."""
-        return await self._unless_lost(lambda tx: leases.release(tx, claim), "release")
+        return await self.unless_lost(lambda tx: leases.release(tx, claim), "release")
 
     async def write(self, claim: Claim, event: str) -> bool:
         """Record an event under a claim; False when it is lost."""
-        return await self._unless_lost(lambda tx: leases.write(tx, claim, event), "write")
+        return await self.unless_lost(lambda tx: leases.write(tx, claim, event), "write")
 
-    async def _unless_lost(self, command: Command[object], point: str) -> bool:
+    async def unless_lost(self, command: Command[object], point: str) -> bool:
+        """Run a command that needs a claim; False when the claim is lost."""
         try:
             await self.do(command, point=point)
         except ClaimLostError:
@@ -182,8 +183,8 @@ class Look:
         """Return the events of a resource, in order; of one type if named."""
         return [
             event
-            for event in every_event(self.reading)
-            if event.resource_id == resource and event_type in {None, event.event_type}
+            for event in events_of(self.reading, resource)
+            if event_type in {None, event.event_type}
         ]
 
 

@@ -1,0 +1,188 @@
+"""Who owns a leased resource, whoever asks for it at the same time."""
+
+from dataclasses import dataclass
+
+from pi_workflows.chaos.lease_history import check_lease, claims_of
+from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
+from pi_workflows.protocol.ids import ResourceId
+from pi_workflows.protocol.states import OwnerType
+from store import leases
+from store.authority import Claim, holding
+from store.errors import ClaimLost, LeaseHeldError
+from store.leases import Owner
+from store.transaction import Transaction
+
+WORK = "work.done"
+
+
+@scenario(promises=("P3", "P4"), core=True)
+def one_winner(s: Scene) -> None:
+    """Three workers ask for one job, twice each, while the clock jumps past the expiry, twice."""
+    job = s.resource("job")
+
+    @s.actor(count=3)
+    async def worker(me: Me) -> None:
+        claim = await me.claim(job) or await me.claim(job)
+        if claim is not None:
+            await me.write(claim, WORK)
+            await me.release(claim)
+
+    s.faults(clock_jump=(31.0, 31.0))
+
+    @s.always
+    def leased(look: Look) -> None:
+        check_lease(look, job)
+
+    @s.finally_
+    def somebody_had_it(look: Look) -> None:
+        assert claims_of(look, job), "P3: nobody got a job that was free"
+
+
+@scenario(promises=("P3",), engines=("procs", "orders", "crash"), core=True)
+def first_come(s: Scene) -> None:
+    """Three workers claim one job at the same instant."""
+    job = s.resource("job")
+
+    @s.actor(count=3)
+    async def worker(me: Me) -> None:
+        await me.claim(job)
+
+    s.faults(kill=1)
+
+    @s.always
+    def leased(look: Look) -> None:
+        check_lease(look, job)
+
+    @s.finally_
+    def one_has_it(look: Look) -> None:
+        assert len(claims_of(look, job)) <= 1, "P3: two were told that they have it"
+
+
+@scenario(promises=("P3", "P4"))
+def renewed_and_reclaimed(s: Scene) -> None:
+    """An owner keeps its job by renewing it, or loses it to the next one."""
+    job = s.resource("job")
+
+    @s.actor(count=2)
+    async def owner(me: Me) -> None:
+        claim = await me.claim(job)
+        if claim is not None and await me.renew(claim) and await me.write(claim, WORK):
+            await me.renew(claim)
+            await me.release(claim)
+
+    s.faults(clock_jump=(20.0, 20.0), kill=1)
+
+    @s.always
+    def leased(look: Look) -> None:
+        check_lease(look, job)
+
+    @s.finally_
+    def somebody_had_it(look: Look) -> None:
+        assert look.events(job), "P3: nobody got a job that was free"
+
+
+@scenario(promises=("P3", "P4"))
+def released_too_late(s: Scene) -> None:
+    """An owner says that it is done when its lease has lapsed, and perhaps is another's."""
+    job = s.resource("job")
+
+    @s.actor(count=3)
+    async def owner(me: Me) -> None:
+        claim = await me.claim(job)
+        if claim is not None:
+            await me.sync("late")
+            await me.release(claim)
+
+    s.faults(clock_jump=(31.0,))
+
+    @s.always
+    def leased(look: Look) -> None:
+        check_lease(look, job)
+
+    @s.finally_
+    def kept_by_its_last_owner(look: Look) -> None:
+        given = [claim.generation for _, claim in claims_of(look, job)]
+        released = [known for known in look.acknowledged if known.point == "release"]
+        row = holding(look.reading, job)
+        assert row.generation == max(given), "P3: a release has changed the generation"
+        assert len(released) >= 1, "P3: the last owner could not give its job up"
+
+
+@scenario(promises=("P3", "P4"))
+def same_owner_again(s: Scene) -> None:
+    """One owner id claims twice: the id proves nothing, only the secret of the claim does."""
+    job = s.resource("job")
+
+    @s.actor(count=2)
+    async def server(me: Me) -> None:
+        claim = await me.claim(job, owner_id="server-1")
+        if claim is not None:
+            await me.do(lambda tx: leases.loss(tx, claim), point="ask")
+            await me.write(claim, WORK)
+
+    s.faults(clock_jump=(31.0,))
+
+    @s.always
+    def leased(look: Look) -> None:
+        check_lease(look, job)
+
+    @s.finally_
+    def told_why(look: Look) -> None:
+        for known in look.acknowledged:
+            if known.point == "ask":
+                assert known.result in {None, ClaimLost.TOKEN_CHANGED, ClaimLost.EXPIRED}
+        given = [claim.token for _, claim in claims_of(look, job)]
+        assert len(set(given)) == len(given), "P3: a secret was given out twice"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a challenger found, and what it was given."""
+
+    now: int
+    expires_at: int | None
+    claim: Claim | None
+
+
+def _asking(job: ResourceId, owner_id: str) -> Command[Asked]:
+    def command(tx: Transaction) -> Asked:
+        expires_at = holding(tx, job).expires_at
+        try:
+            with tx.nested():
+                owner = Owner(OwnerType.HOST, owner_id)
+                claim = leases.claim(tx, leases.host_permit(owner_id), job, owner)
+        except LeaseHeldError:
+            return Asked(tx.now, expires_at, None)
+        return Asked(tx.now, expires_at, claim)
+
+    return command
+
+
+@scenario(promises=("P3", "P4"))
+def at_the_instant_of_expiry(s: Scene) -> None:
+    """A challenger asks one millisecond before the expiry, or exactly at it."""
+    job = s.resource("job")
+
+    @s.actor()
+    async def holder(me: Me) -> None:
+        claim = await me.claim(job)
+        if claim is not None:
+            await me.write(claim, WORK)
+
+    @s.actor(count=2)
+    async def challenger(me: Me) -> None:
+        await me.do(_asking(job, me.name), point="challenge")
+
+    s.faults(clock_jump=(29.999, 0.001))
+
+    @s.always
+    def leased(look: Look) -> None:
+        check_lease(look, job)
+
+    @s.finally_
+    def to_the_millisecond(look: Look) -> None:
+        for known in look.acknowledged:
+            if isinstance(known.result, Asked):
+                asked = known.result
+                lapsed = asked.expires_at is None or asked.expires_at <= asked.now
+                assert lapsed == (asked.claim is not None), "P3: the expiry is another instant"

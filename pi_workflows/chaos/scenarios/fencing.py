@@ -1,0 +1,226 @@
+"""What somebody still tries who has been replaced: everything is refused, and nothing changes."""
+
+import dataclasses
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from pi_workflows.chaos.lease_history import CLAIMED, RELEASED, check_lease
+from pi_workflows.chaos.run_looks import check_run, run_row
+from pi_workflows.chaos.run_scenes import FETCH, served, take_over, tell
+from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
+from pi_workflows.protocol.states import ActorType
+from store import host, leases
+from store.authority import Claim, Operation, Permit, holding, revise
+from store.errors import ClaimLost, EpochLost, HostHeldError
+from store.host import HostClaim, HostProcess
+from store.resources import Actor
+from store.transaction import Transaction
+
+WORK: Final = "work.done"
+
+
+@scenario(promises=("P3", "P4"))
+def thawed_holder(s: Scene) -> None:
+    """An owner stands still for a minute, then renews, writes and releases as if nothing was."""
+    job = s.resource("job")
+
+    @s.actor()
+    async def frozen(me: Me) -> None:
+        claim = await me.claim(job)
+        if claim is not None:
+            await me.renew(claim)
+            await me.write(claim, WORK)
+            await me.release(claim)
+
+    @s.actor()
+    async def successor(me: Me) -> None:
+        claim = await me.claim(job)
+        if claim is not None:
+            await me.write(claim, WORK)
+
+    s.faults(clock_jump=(60.0,), pause=1)
+
+    @s.always
+    def fenced(look: Look) -> None:
+        check_lease(look, job)
+
+    @s.finally_
+    def somebody_worked(look: Look) -> None:
+        assert look.events(job, CLAIMED), "P3: nobody got a job that was free"
+
+
+def _renewing(claim: Claim) -> Command[bool]:
+    """Renew, and say whether that was right by what the row had said before."""
+
+    def command(tx: Transaction) -> bool:
+        expires_at = holding(tx, claim.resource_id).expires_at
+        leases.renew_claim(tx, claim)
+        return expires_at is not None and expires_at > tx.now
+
+    return command
+
+
+@scenario(promises=("P4",))
+def lapsed_owner_can_only_release(s: Scene) -> None:
+    """A lease lapses that nobody else wants: its owner may give it up, and nothing else."""
+    job = s.resource("job")
+
+    @s.actor()
+    async def owner(me: Me) -> None:
+        claim = await me.claim(job)
+        if claim is not None:
+            await me.unless_lost(_renewing(claim), "hold")
+            await me.write(claim, WORK)
+            await me.release(claim)
+
+    s.faults(clock_jump=(30.0, 60.0))
+
+    @s.always
+    def fenced(look: Look) -> None:
+        check_lease(look, job)
+
+    @s.finally_
+    def released_by_its_owner(look: Look) -> None:
+        held = [known.result for known in look.acknowledged if known.point == "hold"]
+        assert all(held), "P4: a lease was renewed that had expired"
+        assert look.events(job, RELEASED), "P3: an owner could not give its job up"
+
+
+def _reason(claim: Claim) -> Command[ClaimLost | None]:
+    return lambda tx: leases.loss(tx, claim)
+
+
+@scenario(promises=("P4",))
+def told_why_it_is_lost(s: Scene) -> None:
+    """Forged, borrowed and outdated claims are told apart, and none of them writes."""
+    job, other = s.resource("job"), s.resource("other")
+
+    @s.actor()
+    async def owner(me: Me) -> None:
+        claim = await me.claim(job)
+        if claim is None:
+            return
+        newer = dataclasses.replace(claim, generation=claim.generation + 1)
+        guessed = dataclasses.replace(claim, token="a guess")  # noqa: S106 - it is to be refused
+        elsewhere = dataclasses.replace(claim, resource_id=other)
+        for forged in (newer, guessed, elsewhere):
+            await me.do(_reason(forged), point="ask")
+            await me.unless_lost(partial(leases.write, claim=forged, event_type=WORK), "forge")
+        await me.unless_lost(_without_claim(claim), "forge")
+
+    @s.actor()
+    async def successor(me: Me) -> None:
+        await me.claim(job)
+
+    s.faults(clock_jump=(31.0,))
+
+    @s.finally_
+    def nothing_was_forged(look: Look) -> None:
+        assert not look.events(job, WORK), "P4: a forged claim has written"
+        assert not look.events(other), "P4: the claim of one resource has written to another"
+        forged = [known for known in look.acknowledged if known.point == "forge"]
+        assert not forged, "P4: a forged claim was obeyed"
+        told = [known.result for known in look.acknowledged if known.point == "ask"]
+        assert None not in told, "P4: a forged claim counts"
+
+
+def _without_claim(claim: Claim) -> Command[object]:
+    def command(tx: Transaction) -> object:
+        permit = Permit(Actor(ActorType.HOST, claim.owner_id))
+        return revise(tx, permit, claim.resource_id, Operation.WRITE)
+
+    return command
+
+
+@scenario(promises=("P3", "P4"))
+def late_words_of_an_old_child(s: Scene) -> None:
+    """Messages of a child arrive when another one serves the run, or says the same."""
+    old = served(s)
+    run = old.run
+
+    @s.actor()
+    async def late(me: Me) -> None:
+        start = old.starts(FETCH)
+        await tell(me, old, start)
+        await tell(me, old, old.finishes(start))
+        await tell(me, old, start)
+
+    @s.actor()
+    async def successor(me: Me) -> None:
+        new = await take_over(me, run)
+        if new is not None:
+            start = new.starts(FETCH)
+            await tell(me, new, start, new.finishes(start))
+
+    s.faults(clock_jump=(31.0,))
+
+    @s.always
+    def fenced(look: Look) -> None:
+        check_run(look, run)
+
+    @s.finally_
+    def done_once(look: Look) -> None:
+        finished = look.events(run.resource, "node_finished")
+        assert len(finished) <= 1, "P4: a node was recorded twice"
+        assert not run_row(look, run).terminal, "P4: losing a claim has ended the run"
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """Which epoch has written, and which one serves."""
+
+    epoch: int
+    serving: int
+
+
+def _beating(claim: HostClaim) -> Command[Beat]:
+    """Write as a server does, behind its fence."""
+
+    def command(tx: Transaction) -> Beat:
+        host.check_fence(tx.connection, claim)
+        serving = host.current(tx).epoch
+        host.heartbeat(tx, claim)
+        return Beat(claim.epoch, serving)
+
+    return command
+
+
+def _nobody_serves(tx: Transaction) -> object:
+    process = HostProcess("server-before", 1, "before")
+    host.release(tx, host.acquire(tx, process, holder_gone=True))
+    return None
+
+
+@scenario(promises=("P3", "P4"))
+def two_servers(s: Scene) -> None:
+    """Two servers want the database; one stands still, is replaced, and goes on."""
+    s.prepare(_nobody_serves)
+
+    @s.actor(count=2)
+    async def server(me: Me) -> None:
+        process = HostProcess(me.name, 100 + me.number, me.name)
+        try:
+            claim = await me.do(
+                lambda tx: host.acquire(tx, process, holder_gone=False), point="start"
+            )
+            await me.do(_beating(claim), point="beat")
+            await me.do(_beating(claim), point="beat")
+        except (HostHeldError, EpochLost):
+            return
+
+    s.faults(clock_jump=(60.0, 5.0))
+
+    @s.always
+    def one_serves(look: Look) -> None:
+        for known in look.acknowledged:
+            if isinstance(known.result, Beat):
+                beat = known.result
+                assert beat.epoch == beat.serving, "P4: a replaced server has written"
+
+    @s.finally_
+    def epochs_rise(look: Look) -> None:
+        started = [known.result for known in look.acknowledged if known.point == "start"]
+        epochs = [claim.epoch for claim in started if isinstance(claim, HostClaim)]
+        assert epochs == list(range(epochs[0], epochs[0] + len(epochs))), "P3: epochs have a gap"
+        assert host.current(look.reading).epoch == epochs[-1], "P3: the newest does not serve"
