@@ -23,9 +23,11 @@ install-dev: .venv/.installed-dev ## Add the tools that check the code.
 demo: .venv/.installed ## Write a release report about this repository, durably.
 	@sh examples/demo.sh
 
-test: .venv/.installed-dev ## Run the fast tests, then the tests with real processes.
-	.venv/bin/python -m pytest tests
-	.venv/bin/python -m pytest multiproc_tests
+JOBS ?= 2
+
+test: .venv/.installed-dev ## Run the fast tests, then those with real processes, JOBS (2) at a time.
+	.venv/bin/python -m tools.side_by_side --processes $(JOBS) tests
+	.venv/bin/python -m tools.side_by_side --processes $(JOBS) --unit test multiproc_tests
 
 TIMES ?= 20
 
