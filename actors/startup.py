@@ -6,15 +6,15 @@ Only after that is the socket bound: whoever is answered is answered from recove
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 import trio
 
-from actors.errors import AlreadyRunning, DatabaseDamaged, ServerRefused
+from actors.errors import AlreadyRunning, ServerRefused
+from actors.owning import Owning
 from actors.readers import Readers
 from actors.server_lock import Locked, acquire_server_lock
-from actors.services import SYSTEM, ServerIdentity, Services
+from actors.services import ServerIdentity, Services
 from actors.starting_claim import StartingClaim
 from actors.state_files import DiskStateFiles, StateFiles
 from actors.store_actor import StoreActor
@@ -28,20 +28,14 @@ from runtime.registry import ProcessRegistry
 from runtime.sync_points import SyncPoint
 from runtime.template_spawner import TemplateSpawner
 from runtime.world import World
-from store import host, quick_check, recovery
-from store.authority import Permit
-from store.batch import Batch, run_alone
+from store import host, quick_check
 from store.database import Writer
 from store.errors import HostHeldError, StateBusyError
-from store.host import HOST_CLAIM_MS, HostClaim, HostProcess
-from store.runs import RunRow
-from store.transaction import Reading, Transaction
+from store.host import HOST_CLAIM_MS, HostProcess
+from store.transaction import Reading
 
 OPEN_WAIT_S: Final = 5.0
 """How long a child of a dead server may take to notice that and to close the file."""
-
-RECOVERED_TOGETHER: Final = 64
-"""Runs recovered in one transaction: each alone would wait for the disk."""
 
 _OPEN_RETRY_S: Final = 0.05
 
@@ -91,9 +85,11 @@ class Startup:
             state: replaces the database file of `paths`; None means that file.
             check_bytes_max: a larger file is not looked through before it is served.
         """
-        self._check_bytes_max: Final = check_bytes_max
         self._world: Final = world
         self._state: Final = state or DiskStateFiles(paths)
+        self._owning: Final = Owning(
+            self._state, world.clock, world.ids, log, check_bytes_max=check_bytes_max
+        )
         self._paths: Final = paths
         self._log: Final = log
         self._capacity: Final = capacity
@@ -163,14 +159,12 @@ class Startup:
         The lock is held and its previous holder is gone, so nobody else can have the file open:
         the log is made durable before SQLite reads it, and the dead server's claim has lapsed.
         """
-        self._state.create(self._world.clock.wall_ms())
-        unclean = bool(self._state.wal_bytes())
+        owning = self._owning
+        owning.create()
         writer = await self._open_writer()
         undo.callback(self._close_writer, writer)
-        # Only an orderly end empties it: a start that fails must not pass for one.
-        writer.keep_log()
         self._reached(SyncPoint.START_DATABASE_OPEN)
-        unchecked = unclean and not self._check_soundness(writer)
+        unchecked = not owning.look_through(writer)
         claim = await self._take_epoch(locked.holder, writer)
         undo.callback(claim.give_back)
         self._reached(SyncPoint.START_EPOCH_TAKEN)
@@ -185,7 +179,7 @@ class Startup:
         give_up_at = trio.current_time() + OPEN_WAIT_S
         while True:
             try:
-                return self._state.open_writer()
+                return self._owning.open()
             except StateBusyError:
                 if trio.current_time() >= give_up_at:
                     raise
@@ -197,26 +191,18 @@ class Startup:
         Raises:
             AlreadyRunning: its claim was renewed meanwhile.
         """
-        world = self._world
-        batch = Batch(writer, world.ids, world.clock.wall_ms)
         process = HostProcess(own.server_id, own.identity.pid, own.identity.start_identity)
         gone = self._is_predecessor_gone(writer)
-
-        def acquire() -> HostClaim:
-            return run_alone(batch, lambda tx: host.acquire(tx, process, holder_gone=gone))
-
         try:
-            claim = acquire()
+            return self._owning.take_epoch(writer, process, holder_gone=gone)
         except HostHeldError as held:
             self._log.info("start_waits", standing="claimed", leftMs=held.left_ms)
             if held.left_ms <= HOST_CLAIM_MS:
                 await trio.sleep(held.left_ms / 1000)
             try:
-                claim = acquire()
+                return self._owning.take_epoch(writer, process, holder_gone=gone)
             except HostHeldError:
                 raise AlreadyRunning(None, "has a live claim on the state") from held
-        self._log.info("epoch_taken", epoch=claim.epoch, serverId=own.server_id)
-        return StartingClaim(writer, batch, claim, world.clock)
 
     def _is_predecessor_gone(self, writer: Writer) -> bool:
         """Say whether the server named in the database is proven dead.
@@ -240,16 +226,6 @@ class Startup:
         """Close the file, unless the store actor has closed it."""
         if not writer.closed:
             writer.close()
-
-    def _check_soundness(self, writer: Writer) -> bool:
-        """Return whether the file was looked at; a large one is left to the running server."""
-        if self._state.database_bytes() > self._check_bytes_max:
-            self._log.warning("quick_check_deferred", bytesMax=self._check_bytes_max)
-            return False
-        reading = Reading(writer.connection, self._world.clock.wall_ms())
-        if not quick_check.is_sound(reading):
-            raise DatabaseDamaged
-        return True
 
     async def _end_children(self, registry: ProcessRegistry, claim: StartingClaim) -> None:
         """End what a dead server left running, before any of its runs can be claimed."""
@@ -277,23 +253,8 @@ class Startup:
         return template
 
     def _recover(self, opened: Opened) -> None:
-        permit = Permit(SYSTEM)
-        left = opened.claim.run(lambda tx: recovery.close_predecessor(tx, permit))
+        left = self._owning.expire(opened.claim)
         self._reached(SyncPoint.START_LEASES_EXPIRED)
-        reading = Reading(opened.writer.connection, self._world.clock.wall_ms())
-        under_way = recovery.under_way(reading)
-        for first in range(0, len(under_way), RECOVERED_TOGETHER):
-            part = under_way[first : first + RECOVERED_TOGETHER]
-            opened.claim.renew_if_due()
-            recovering = [partial(_recover_run, permit, run_id) for run_id in part]
-            for run_id, refused in zip(part, opened.claim.run_each(recovering), strict=True):
-                if refused is not None:
-                    self._log.error("run_not_recovered", runId=run_id, code=str(refused.code))
-        self._log.info(
-            "state_recovered", leases=left.leases, workers=left.workers, runs=len(under_way)
-        )
+        runs = self._owning.recover(opened.writer, opened.claim)
+        self._log.info("state_recovered", leases=left.leases, workers=left.workers, runs=runs)
         self._reached(SyncPoint.START_EFFECTS_SETTLED)
-
-
-def _recover_run(permit: Permit, run_id: str, tx: Transaction) -> RunRow:
-    return recovery.recover_run(tx, permit, run_id)

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from actors import startup
+from actors import owning
 from runtime.process import ExitStatus
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ async def test_start_recovers_every_run_however_many_it_takes_at_a_time(
         await child.advance(child.started("first"))
         return await child.hang()
 
-    monkeypatch.setattr(startup, "RECOVERED_TOGETHER", 2)
+    monkeypatch.setattr(owning, "RECOVERED_TOGETHER", 2)
     with trio.fail_after(60):
         async with start() as running:
             running.bench.children(hang)
