@@ -22,7 +22,6 @@ import enum
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
@@ -30,6 +29,7 @@ import trio
 from trio_util import AsyncBool
 
 from actors.batch_pace import Pace
+from actors.store_asking import Asking, LongCommand, as_exception, own_copy
 from runtime.mailbox import Lane, Letter, Mailbox
 from runtime.sync_points import SyncPoint
 from runtime.world import World
@@ -72,16 +72,6 @@ LOG_FRAMES_MAX: Final = 32_768
 and a renewal waits behind it."""
 
 _FATAL: Final = (OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown, StateDamaged)
-
-
-@dataclass(frozen=True, slots=True)
-class _Long:
-    """A command that does not run on the loop; it passes through the inbox like any other."""
-
-    command: Command[Any]
-
-    def __call__(self, _tx: Transaction) -> object:
-        raise AssertionError("a long command was taken for a short one")
 
 
 class _Fate(enum.Enum):
@@ -182,7 +172,7 @@ class StoreActor:
         """
         while True:
             with suppress(StateBusyError):
-                return cast("ResultT", await self._mailbox.ask(_Long(command)))
+                return cast("ResultT", await self._mailbox.ask(LongCommand(command)))
 
     async def _ask(self, command: Callable[..., ResultT], lane: Lane) -> ResultT:
         return cast("ResultT", await self._mailbox.ask(command, lane=lane))
@@ -206,7 +196,7 @@ class StoreActor:
                 while True:
                     letter = self._long.popleft() if self._long else await self._next_letter()
                     with trio.CancelScope(shield=True):
-                        await self._serve_batch(letter)
+                        await self.carry_out([letter])
                         if self._writer.wal_frames >= self._checkpoint_due:
                             await self._checkpoint(CheckpointMode.PASSIVE)
             except StoreDown:
@@ -270,15 +260,23 @@ class StoreActor:
         self._checkpoint_due = left + self._checkpoint_frames
         self._is_log_crowded.value = left >= self._log_frames_max
 
-    async def _serve_batch(self, first: _Letter) -> None:
-        """Run a group; what could not be kept of it runs again, more carefully.
+    async def carry_out(self, taken: list[Asking]) -> None:
+        """Run and answer a group, and what else waits; for `serve`, or a driver in its place.
 
-        First without savepoints, then with them; one command at a time if one of them makes
-        SQLite throw the transaction away.
+        What could not be kept of the group runs again, more carefully: first without savepoints,
+        then with them; one command at a time if one of them makes SQLite throw the transaction
+        away.
+
+        Args:
+            taken: at least one; a long one comes alone.
+
+        Raises:
+            OutcomeUnknown, EpochLost, StateIncompatibleError, StoreDown, StateDamaged: the store
+                is finished; everybody in the group has been told.
         """
-        taken = [first]
         try:
-            if isinstance(first.message, _Long):
+            first = taken[0]
+            if isinstance(first.message, LongCommand):
                 await self._run_long(first, first.message.command)
                 return
             fate = await self._run_group(taken, self._batch.run_lightly, more=True)
@@ -289,12 +287,12 @@ class StoreActor:
                     await self._run_group([letter], self._batch.run)
         except _FATAL as fault:
             for letter in taken:
-                letter.refuse(_own_copy(fault))
+                letter.refuse(own_copy(fault))
             self._mailbox.close(StoreDown)
             raise
 
     async def _run_group(
-        self, taken: list[_Letter], run: Callable[[Command[Any]], Any], *, more: bool = False
+        self, taken: list[Asking], run: Callable[[Command[Any]], Any], *, more: bool = False
     ) -> _Fate:
         """Run and commit `taken` and, if `more`, what else waits.
 
@@ -307,7 +305,7 @@ class StoreActor:
             await self._begin()
         except StateBusyError as busy:
             for letter in taken:
-                letter.refuse(_own_copy(busy))
+                letter.refuse(own_copy(busy))
             return _Fate.ANSWERED
         reached(SyncPoint.COMMAND_AFTER_BEGIN)
         answers: list[Callable[[], None]] = []
@@ -324,49 +322,51 @@ class StoreActor:
                 return _Fate.NEEDS_SAVEPOINTS
             except TransactionDied as died:
                 taken.remove(letter)
-                letter.refuse(_as_exception(died.cause))
+                letter.refuse(as_exception(died.cause))
                 return _Fate.DIED
             except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
-                answers.append(partial(letter.refuse, _as_exception(error)))
+                answers.append(partial(letter.refuse, as_exception(error)))
             reached(SyncPoint.COMMAND_AFTER_COMMAND)
             if more and index == len(taken) < BATCH_MAX and pace.has_time:
                 self._take_more(taken, min(PORTION_MAX, BATCH_MAX - index))
         await self._commit(answers)
         return _Fate.ANSWERED
 
-    def _take_more(self, taken: list[_Letter], count: int) -> None:
+    def _take_more(self, taken: list[Asking], count: int) -> None:
         for letter in self._mailbox.take_waiting(count):
-            (self._long if isinstance(letter.message, _Long) else taken).append(letter)
+            (self._long if isinstance(letter.message, LongCommand) else taken).append(letter)
 
-    async def _run_long(self, letter: _Letter, command: Command[Any]) -> None:
+    async def _run_long(self, letter: Asking, command: Command[Any]) -> None:
         """Run one command alone, in the commit executor, and commit it."""
         reached = self._world.sync_points.reached
         reached(SyncPoint.COMMAND_BEFORE_BEGIN)
         try:
             await self._begin()
         except StateBusyError as busy:
-            letter.refuse(_own_copy(busy))
+            letter.refuse(own_copy(busy))
             return
         reached(SyncPoint.COMMAND_AFTER_BEGIN)
         run = partial(self._batch.run, command, may_take_long=True)
         try:
             answer = partial(letter.answer, await self._world.commits.run(run))
         except TransactionDied as died:
-            letter.refuse(_as_exception(died.cause))
+            letter.refuse(as_exception(died.cause))
             return
         except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
-            answer = partial(letter.refuse, _as_exception(error))
+            answer = partial(letter.refuse, as_exception(error))
         reached(SyncPoint.COMMAND_AFTER_COMMAND)
         await self._commit([answer])
 
     async def _begin(self) -> None:
         """Begin, waiting on the loop (never in SQLite) while another process holds the lock."""
-        give_up_at = trio.current_time() + BUSY_S
+        give_up_at: float | None = None
         pause = BUSY_RETRY_FIRST_S
         while True:
             try:
                 self._batch.begin()
             except StateBusyError:
+                if give_up_at is None:
+                    give_up_at = trio.current_time() + BUSY_S
                 if trio.current_time() + pause > give_up_at:
                     raise
                 await trio.sleep(pause)
@@ -386,15 +386,3 @@ class StoreActor:
         if changes:
             for listener in self._listeners:
                 listener(changes)
-
-
-def _own_copy(fault: Exception) -> Exception:
-    """Give each caller an exception object of its own, so that no traceback is shared."""
-    return type(fault)(*fault.args) if isinstance(fault, StateIncompatibleError) else type(fault)()
-
-
-def _as_exception(cause: BaseException) -> Exception:
-    """Return what its caller is told; damage is nobody's own and ends the store."""
-    if isinstance(cause, StateDamaged):
-        raise cause
-    return cause if isinstance(cause, Exception) else RuntimeError("the command was interrupted")

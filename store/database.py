@@ -120,7 +120,7 @@ class Writer:
 
     def rollback(self) -> None:
         """Undo the transaction if there still is one."""
-        if self.connection.in_transaction:
+        if self.in_transaction:
             self._control("ROLLBACK")
 
     def keep_log(self) -> None:

@@ -39,9 +39,14 @@ Query = Callable[[Reading], ResultT]
 
 @dataclass(frozen=True, slots=True)
 class StoreWork:
-    """A store command as a request: one transaction, answered when it is durable."""
+    """A store command as a request: one transaction, answered when it is durable.
+
+    Attributes:
+        generation: the lease it is done under, for reports; None without one.
+    """
 
     command: Command[object]
+    generation: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +110,21 @@ class AnswerLost(Outcome):
 class Me(Handle):
     """What an actor has of the store."""
 
-    async def do(self, command: Command[ResultT], *, point: str = "do") -> ResultT:
+    async def do(
+        self, command: Command[ResultT], *, point: str = "do", claim: Claim | None = None
+    ) -> ResultT:
         """Run a store command in the next batch; return its result once it is durable.
 
         Args:
             point: a stable name, for orders, faults and reports.
+            claim: under which it is done, for reports; None without one.
 
         Raises:
             Rejected: the command was refused; nothing of it was written.
             AnswerLost: whether it was carried out is unknown to this actor.
         """
-        return cast("ResultT", await ask(Request(point, StoreWork(command))))
+        generation = None if claim is None else claim.generation
+        return cast("ResultT", await ask(Request(point, StoreWork(command, generation))))
 
     async def read(self, query: Query[ResultT], *, point: str = "read") -> ResultT:
         """Ask the store; the answer shows one committed state."""
@@ -143,20 +152,26 @@ class Me(Handle):
 
     async def renew(self, claim: Claim) -> bool:
         """Renew a claim; False when it is lost."""
-        return await self.unless_lost(lambda tx: leases.renew_claim(tx, claim), "renew")
+        return await self.unless_lost(
+            lambda tx: leases.renew_claim(tx, claim), "renew", claim=claim
+        )
 
     async def release(self, claim: Claim) -> bool:
         """Release a claim, live or lapsed; False when somebody else has it by now."""
-        return await self.unless_lost(lambda tx: leases.release(tx, claim), "release")
+        return await self.unless_lost(lambda tx: leases.release(tx, claim), "release", claim=claim)
 
     async def write(self, claim: Claim, event: str) -> bool:
         """Record an event under a claim; False when it is lost."""
-        return await self.unless_lost(lambda tx: leases.write(tx, claim, event), "write")
+        return await self.unless_lost(
+            lambda tx: leases.write(tx, claim, event), "write", claim=claim
+        )
 
-    async def unless_lost(self, command: Command[object], point: str) -> bool:
+    async def unless_lost(
+        self, command: Command[object], point: str, *, claim: Claim | None = None
+    ) -> bool:
         """Run a command that needs a claim; False when the claim is lost."""
         try:
-            await self.do(command, point=point)
+            await self.do(command, point=point, claim=claim)
         except ClaimLostError:
             return False
         return True

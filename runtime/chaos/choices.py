@@ -166,9 +166,19 @@ class Systematic:
             self._counts[depth] = len(options)
         return self._path[depth]
 
-    def advance(self) -> bool:
-        """Go on to the next path; False when there is none."""
-        del self._path[self._depth :], self._counts[self._depth :]
+    def again(self) -> None:
+        """Follow the same path once more."""
+        self._depth = 0
+        self.kept_depth = 0
+
+    def advance(self, depth_max: int | None = None) -> bool:
+        """Go on to the next path; False when there is none.
+
+        Args:
+            depth_max: let it differ within so many leading decisions; None: anywhere.
+        """
+        depth = self._depth if depth_max is None else min(self._depth, depth_max)
+        del self._path[depth:], self._counts[depth:]
         self._depth = 0
         while len(self._path) > self._fixed:
             if self._path[-1] + 1 < self._counts[-1]:

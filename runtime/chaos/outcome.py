@@ -126,10 +126,14 @@ class Tally:
         if part.distinct is not None:
             self.distinct = (self.distinct or 0) + part.distinct
         self.complete = self.complete and part.complete
+        self.promised += part.promised
         self.faults += part.faults
         self.fault_kinds |= part.fault_kinds
         self.pairs |= part.pairs
-        self.checks += part.checks
+        if self.pairs_feasible is not None:
+            self.pairs_feasible = max(self.pairs_feasible, part.pairs_feasible or 0)
+            self.pairs_feasible = max(self.pairs_feasible, len(self.pairs))
+        self.checks.update(part.checks)  # += would forget one that never ran.
         self.findings += part.findings
         self.broken += part.broken
         self.not_deterministic += part.not_deterministic

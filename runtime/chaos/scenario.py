@@ -72,6 +72,7 @@ class Budgets:
         drop: an answer that is lost; whoever asked does not know what came of it.
         duplicate: a request that is carried out twice.
         delay: a request that arrives after later ones.
+        shared_batch: commands that are carried out as neighbours of another in one batch.
     """
 
     clock_jump: tuple[float, ...] = ()
@@ -83,6 +84,7 @@ class Budgets:
     drop: int = 0
     duplicate: int = 0
     delay: int = 0
+    shared_batch: int = 0
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -145,6 +147,7 @@ class Plan(Generic[HandleT, LookT]):
         drop: int = 0,
         duplicate: int = 0,
         delay: int = 0,
+        shared_batch: int = 0,
     ) -> None:
         """Say what may go wrong in one exploration, and how often; see `Budgets`."""
         self.budgets = Budgets(
@@ -157,10 +160,15 @@ class Plan(Generic[HandleT, LookT]):
             drop=drop,
             duplicate=duplicate,
             delay=delay,
+            shared_batch=shared_batch,
         )
 
     def always(self, check: Callable[[LookT], None]) -> Callable[[LookT], None]:
-        """Declare what must hold after every step; it raises `AssertionError` if not."""
+        """Declare what must hold after every step; it raises `AssertionError` if not.
+
+        A check judges one state by itself and keeps nothing: an engine does not repeat it for
+        steps that one exploration shares with another.
+        """
         self.always_checks[check.__name__] = check
         return check
 

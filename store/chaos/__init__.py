@@ -1,1 +1,1 @@
-"""The disk under SQLite as the chaos harness sees it; nothing in production imports this."""
+"""What the chaos harness needs of SQLite and its disk; nothing in production imports this."""

@@ -1,0 +1,159 @@
+"""The engine `orders`: the real store in one process, and full control of who goes next."""
+
+import tempfile
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, final
+
+from pi_workflows.chaos.inline_store import CountedIds
+from pi_workflows.chaos.scene import Command, Me, Scene
+from pi_workflows.chaos.store_subject import StoreSubject
+from runtime.chaos.choices import Choices
+from runtime.chaos.engine import Repeated, Wanted
+from runtime.chaos.explorer import Explorer, Playing
+from runtime.chaos.guard import Guard
+from runtime.chaos.orders import Stage
+from runtime.chaos.outcome import ScenarioRefused, Tally
+from runtime.chaos.scenario import Scenario, SimulatedTime
+from runtime.chaos.subject import SteppedClock, Subject
+from store.batch import Batch, run_alone
+from store.chaos.branching import BranchingWriter
+from store.creation import create_database
+from store.database import Writer
+from store.errors import Rejected
+from store.opening import open_writer
+
+
+@final
+class OrdersEngine:
+    """Explores the orders of a `Scenario[Scene]`; see `runtime.chaos.engine.Engine`.
+
+    Its kinds of faults are `runtime.chaos.moves.CARRIED_OUT`; a budget for another kind has no
+    effect here and is not reported as one that never fired.
+    """
+
+    name: Final = "orders"
+
+    def explore(self, scenario: Scenario[Scene], wanted: Wanted) -> list[Tally]:
+        """Explore, and return one tally of orders; see `Engine.explore`."""
+        with _playing(scenario) as playing:
+            return [Explorer(playing, wanted).explore(is_all=wanted.is_all or scenario.core)]
+
+    def repeat(
+        self,
+        scenario: Scenario[Scene],
+        choices: Mapping[str, str],
+        seed: int | None,  # noqa: ARG002 - choices alone decide here
+        until: int | None = None,
+    ) -> Repeated:
+        """Play one order from its choices; see `Engine.repeat`."""
+        with _playing(scenario) as playing:
+            return Explorer(playing, Wanted()).repeat(choices, until)
+
+
+@contextmanager
+def _playing(scenario: Scenario[Scene]) -> Generator[Playing]:
+    """Prepare a database for a scenario, for as long as it is explored."""
+    guard, clock, now_s = Guard(), SteppedClock(), time.monotonic
+
+    def declare() -> Scene:
+        scene = Scene()
+        try:
+            scenario.body(scene)
+        except Exception as error:
+            raise ScenarioRefused(
+                f"{scenario.place}: declaring {scenario.name} fails: {error}"
+            ) from error
+        return scene
+
+    stage = Stage(declare, _handle, clock, guard, scenario.place)
+    memory = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
+    with (
+        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
+        guard.installed(),
+    ):
+        ground = _Ground(Path(folder), clock)
+        ground.prepare(declare().preparation, scenario.place)
+        with ground.shared() as shared:
+            yield Playing(
+                scenario.name,
+                OrdersEngine.name,
+                scenario.promises,
+                stage,
+                shared,
+                ground.fresh,
+                now_s,
+            )
+
+
+def _handle(name: str, number: int, clock: SimulatedTime, choices: Choices) -> Me:
+    return Me(name, number, clock, choices)
+
+
+@final
+class _Ground:
+    """The databases that one scenario is played on; all begin alike."""
+
+    def __init__(self, folder: Path, clock: SteppedClock) -> None:
+        self._folder: Final = folder
+        self._clock: Final = clock
+        self._ids_drawn = 0
+        self._image = b""
+        self._made = 0
+
+    def prepare(self, commands: Sequence[Command[object]], place: str) -> None:
+        """Create the database and carry out the preparation, once for all orders.
+
+        Raises:
+            ScenarioRefused: a command of the preparation is refused.
+        """
+        database = self._folder / "prepared.sqlite"
+        create_database(database, now=self._clock.now_ms)
+        writer, ids = open_writer(database), CountedIds()
+        try:
+            batch = Batch(writer, ids, self._clock.wall_ms)
+            for command in commands:
+                run_alone(batch, command)
+            self._image = writer.connection.serialize("main")
+            self._ids_drawn = ids.drawn
+        except Rejected as refused:
+            raise ScenarioRefused(f"{place}: the preparation is refused: {refused}.") from refused
+        finally:
+            writer.close()
+
+    @contextmanager
+    def shared(self) -> Generator[Subject]:
+        """Open a copy that can go back to marks."""
+        database = self._copy()
+        writer = BranchingWriter(open_writer(database).connection)
+        try:
+            writer.take_root()
+            yield self._subject(writer)
+            writer.cut_off()
+        finally:
+            writer.close()
+
+    @contextmanager
+    def fresh(self) -> Generator[Subject]:
+        """Open a copy of its own for one order; its batches are real transactions."""
+        database = self._copy()
+        writer = open_writer(database)
+        try:
+            yield self._subject(writer)
+        finally:
+            writer.close()
+            database.unlink()
+
+    def _subject(self, writer: Writer) -> StoreSubject:
+        ids = CountedIds()
+        ids.drawn = self._ids_drawn
+        return StoreSubject(writer, self._clock, ids)
+
+    def _copy(self) -> Path:
+        self._made += 1
+        database = self._folder / f"copy-{self._made}.sqlite"
+        database.touch(mode=0o600)
+        database.write_bytes(self._image)
+        return database
