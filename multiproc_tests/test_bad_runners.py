@@ -11,9 +11,6 @@ from multiproc_tests.harness.workflows import SHORT
 
 WORKERS: Final = "SELECT status, exit_code, signal FROM run_workers WHERE run_id = ?"
 
-_RENEWALS_KEEP_UP_S: Final = 0.1
-"""Real time in which a second passes: a lease is to be lost by nobody here."""
-
 HEAD: Final = """
 import multiprocessing, os, signal, subprocess, sys, threading, time
 from meeting_point import NOTES
@@ -326,9 +323,7 @@ def test_code_that_never_lets_go_of_the_interpreter_is_ended_from_outside(home: 
     run_id = home.run(bad(HOLDING))
     holding = home.meetings.arrive("bad")
     holding.go()
-    while not home.meetings.has_arrived(_RENEWALS_KEEP_UP_S):
-        home.servers.clock.pass_time(1)
-    again = home.meetings.arrive("bad")
+    again = home.arrive_later("bad")
     holding.assert_gone()
     again.go()
     home.await_status(run_id, "completed")

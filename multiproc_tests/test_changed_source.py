@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from multiproc_tests.harness.home import Home
+from multiproc_tests.harness.processes import BOUND_S
 from multiproc_tests.harness.workflows import COMPUTING, OUTPUT, SHORT, STEPS, three
 
 PARKED = "SELECT status, error_code FROM run_queue WHERE run_id = ?"
@@ -66,7 +67,7 @@ def test_restored_file_lets_a_resume_go_on_in_the_same_run(home: Home, change: s
     home.write(three(COMPUTING))
     resuming = home.launch("resume", run_id)
     home.meetings.arrive("second").go()
-    printed, _ = resuming.communicate(timeout=30)
+    printed, _ = resuming.communicate(timeout=BOUND_S)
     assert (resuming.returncode, printed) == (0, f"{OUTPUT}\n")
     home.assert_completed(run_id, STEPS, OUTPUT)
     assert home.notes() == ["first", "second began", "second began", "second ended", "third"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import trio
 
+from multiproc_tests.harness.processes import BOUND_S
 from runtime.identity import Liveness, ProcessIdentity, identity_of, is_alive, wait_gone
 from runtime.processes import SystemProcessTable
 from runtime.registry import ProcessRegistry, read_registry
@@ -63,7 +64,7 @@ def test_successor_ends_the_children_of_a_killed_server_and_their_shells(tmp_pat
 
 
 async def _take_over(path: Path, left: list[ProcessIdentity]) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(BOUND_S):
         found = await ProcessRegistry(path, SystemProcessTable()).end_registered()
         assert [child.identity for child in found.ended] == left[::2]
         for identity in left:

@@ -6,7 +6,6 @@ Time passes on the clock that the test shares with its servers.
 import signal
 
 from multiproc_tests.harness.home import Home
-from multiproc_tests.harness.shared_clock import LOOK_EVERY_S
 from multiproc_tests.harness.workflows import COMPUTING, OUTPUT, STEPS, three
 
 CLAIMS = """
@@ -44,9 +43,7 @@ def test_runner_frozen_past_its_lease_is_replaced_and_has_nothing_left_to_write_
     before = home.meetings.arrive("second")
     before.runner.send(signal.SIGSTOP)
     home.servers.clock.step_wall(60)
-    while not home.meetings.has_arrived(LOOK_EVERY_S):
-        home.servers.clock.pass_time(1)
-    after = home.meetings.arrive("second")
+    after = home.arrive_later("second")
     before.assert_gone()
     after.go()
     home.assert_completed(run_id, STEPS, OUTPUT)
@@ -67,7 +64,7 @@ def test_late_result_of_a_thawed_runner_and_its_replaced_server_is_refused(home:
     replaced = home.servers.start_armed()
     run_id = home.run(three(MEETS_TWICE))
     before = home.meetings.arrive("second")
-    replaced.server.freeze()
+    home.freeze_between_writes(replaced.server)
     before.runner.send(signal.SIGSTOP)
     before.go()
     home.database.take_over()

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from multiproc_tests.harness.home import Home
+from multiproc_tests.harness.processes import BOUND_S
 from multiproc_tests.harness.workflows import COMPUTING, OUTPUT, STEPS, three
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.client.channel import Channel, open_channel
@@ -87,8 +88,8 @@ def test_resumes_and_a_cancel_at_the_same_time_have_one_winner_each(home: Home) 
     home.servers.start()
     resumes = [home.launch("resume", run_id, "--detach", "--json") for _ in range(3)]
     cancel = home.launch("cancel", run_id, "--json")
-    answers = [json.loads(process.communicate(timeout=30)[0]) for process in resumes]
-    verdict = json.loads(cancel.communicate(timeout=30)[0])
+    answers = [json.loads(process.communicate(timeout=BOUND_S)[0]) for process in resumes]
+    verdict = json.loads(cancel.communicate(timeout=BOUND_S)[0])
     assert (verdict["verdict"], verdict["status"]) == ("won", "cancelled")
     for answer in answers:
         refused = answer.get("error", {}).get("code") == "RUN_ENDED"

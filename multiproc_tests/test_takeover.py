@@ -127,7 +127,7 @@ def test_no_server_starts_while_somebody_unprovable_has_the_database_open(home: 
     frozen = home.servers.start_armed()
     run_id = home.run(SHORT)
     home.await_status(run_id, "completed")
-    frozen.server.freeze()
+    home.freeze_between_writes(frozen.server)
     home.paths.lock.unlink()
     home.paths.flock.unlink()
     home.database.take_over()

@@ -7,6 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from multiproc_tests.harness.processes import BOUND_S
+
 ORDER: Final = """
     SELECT a.node_id || ' ' || a.visit
       FROM run_steps AS s JOIN node_attempts AS a USING (attempt_id)
@@ -17,6 +19,12 @@ TAKEN_OVER: Final = """
     UPDATE workflow_host_state SET epoch = epoch + 1, host_id = 'server-of-another-kind',
            token_hash = zeroblob(32), pid = 4300000, process_start_identity = 'unknown:1',
            heartbeat_at = 1, expires_at = 1
+"""
+
+IN_HASTE: Final = """
+    SELECT 1 FROM leases WHERE owner_id IS NOT NULL AND expires_at BETWEEN :now AND :soon
+    UNION ALL SELECT 1 FROM workflow_host_state WHERE expires_at BETWEEN :now AND :soon
+    UNION ALL SELECT 1 FROM run_queue WHERE status = 'starting'
 """
 
 # Each finds what an orderly stop must not leave.
@@ -54,7 +62,7 @@ class Database:
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a query, on a connection that cannot write."""
         uri = f"file:{self._path}?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=30)) as connection:
+        with closing(sqlite3.connect(uri, uri=True, timeout=BOUND_S)) as connection:
             return connection.execute(query, values).fetchall()
 
     def rows_after_a_crash(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -74,6 +82,23 @@ class Database:
         """Do what a successor does that could neither prove nor end the server before it."""
         with closing(sqlite3.connect(self._path)) as connection, connection:
             connection.execute(TAKEN_OVER)
+
+    def is_being_written(self) -> bool:
+        """Say whether somebody is in the middle of a transaction that writes."""
+        with closing(sqlite3.connect(self._path, timeout=0, isolation_level=None)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return True
+            connection.execute("ROLLBACK")
+            return False
+
+    def is_in_haste(self, now_ms: int) -> bool:
+        """Say whether a claim lapses within 15 s, or a runner has yet to say hello."""
+        uri = f"file:{self._path}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=BOUND_S)) as connection:
+            instants = {"now": now_ms, "soon": now_ms + 15_000}
+            return connection.execute(IN_HASTE, instants).fetchone() is not None
 
     def runner_pids(self) -> set[int]:
         """Return the pid of every runner there ever was, which is its session's number, too."""

@@ -15,9 +15,9 @@ import trio
 
 from multiproc_tests.harness import meeting_point
 from multiproc_tests.harness.database import ORDER, Database
-from multiproc_tests.harness.meetings import Meetings
+from multiproc_tests.harness.meetings import Arrival, Meetings
 from multiproc_tests.harness.processes import BOUND_S, ExactProcess, in_sessions, started_under
-from multiproc_tests.harness.servers import ROOT, Servers
+from multiproc_tests.harness.servers import ROOT, RunningServer, Servers
 from multiproc_tests.harness.shared_clock import LOOK_EVERY_S
 from pi_workflows.client.asynchronous import LiveClient, unix_connector
 from pi_workflows.client.blocking import BlockingClient
@@ -141,6 +141,27 @@ class Home:
         process = ExactProcess(pid)
         self._watched.append(process)
         return process
+
+    def arrive_later(self, *places: str) -> Arrival:
+        """Let time pass, second by second, until a node arrives at one of `places`.
+
+        It passes quickly, but no claim shall lapse and no runner be late for want of real time:
+        meanwhile it stands. What has lapsed already is not waited for.
+        """
+        while not self.meetings.has_arrived(LOOK_EVERY_S):
+            if not self.database.is_in_haste(self.servers.clock.wall_ms()):
+                self.servers.clock.pass_time(1)
+        return self.meetings.arrive(*places)
+
+    def freeze_between_writes(self, server: RunningServer) -> None:
+        """Let a server stand still while it holds no lock of the database.
+
+        What a run has reported is durable, but its server still writes that it has ended.
+        """
+        server.freeze()
+        while self.database.is_being_written():
+            server.thaw()
+            server.freeze()
 
     def assert_completed(self, run_id: str, steps: list[str], output: object) -> None:
         """Wait for the run's end and assert that it is right, by every surface that says so.

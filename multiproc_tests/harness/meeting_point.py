@@ -17,7 +17,7 @@ SOCKET = FOLDER / "meet"
 NOTES = FOLDER / "notes"
 LOCKS = FOLDER / "locks"
 GO = b"g"
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 def note(text: str) -> None:

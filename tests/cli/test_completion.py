@@ -225,4 +225,4 @@ def test_server_that_is_silent_costs_less_than_a_second(paths: StatePaths) -> No
         deaf.listen()
         began_at = time.monotonic()
         assert values("show", "") == []
-        assert time.monotonic() - began_at < 20  # A bound, not a measure: nobody waits for ever.
+        assert time.monotonic() - began_at < 120  # A bound, not a measure: nobody waits for ever.

@@ -102,4 +102,4 @@ def test_reader_that_has_seen_enough_ends_the_watch_without_a_word(
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == ""
-        assert process.wait(timeout=30) == ExitCode.FAILED
+        assert process.wait(timeout=120) == ExitCode.FAILED

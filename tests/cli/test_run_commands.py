@@ -227,7 +227,7 @@ def test_the_live_page_leaves_the_runs_error_to_the_end(serve: Serve, start: Sta
     with serve(following(ended, state={"error": error})):
         process = start("run", "echo", stderr=its_stderr)
         os.close(its_stderr)
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
         drawn = _drain(terminal)
     os.close(terminal)
     assert drawn.count("line two") == 1
@@ -352,7 +352,7 @@ def test_an_interrupt_detaches_and_cancels_nothing(
             assert process.stderr is not None
             assert process.stderr.readline() == "run r1\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=120)
         operations = [request["operation"] for request in server.requests]
     assert process.returncode == 0
     assert "pi-workflows watch r1" in err
@@ -374,7 +374,7 @@ def test_a_terminal_shows_the_live_page_without_control_characters_of_the_run(
     with serve(following(finished, state={"finalOutput": "done"})):
         process = start("run", "echo", stderr=its_stderr)
         os.close(its_stderr)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=120)
         drawn = _drain(terminal)
     os.close(terminal)
     assert process.returncode == 0

@@ -81,7 +81,7 @@ def test_a_server_that_does_not_answer_in_time_is_unavailable(paths: StatePaths)
     released = threading.Event()
 
     def never_in_time(_request: JsonObject) -> Answer:
-        released.wait(20)
+        released.wait(120)
         return Answer()
 
     with ScriptedServer(paths.socket, never_in_time), client_of(paths) as client:

@@ -176,7 +176,7 @@ def test_a_spawned_server_has_its_own_session_and_writes_to_the_logs(
     monkeypatch.setattr(sys, "executable", str(fake))
     child = launch_detached(paths)
     assert isinstance(child, subprocess.Popen)
-    assert child.wait(20) == 0
+    assert child.wait(120) == 0
     arguments, ids = (paths.logs / "server.output").read_text().splitlines()
     assert arguments == "-P -m pi_workflows.server_process 600000"
     pid, session = ids.split()

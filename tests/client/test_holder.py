@@ -85,5 +85,5 @@ def test_a_holder_that_ignores_sigterm_is_killed(
         assert process.stdout.readline() == b"\n"
         write_lock(paths, process.pid, identity(process.pid))
         assert end_holder(paths)
-        assert process.wait(20) == -9
+        assert process.wait(120) == -9
     assert not end_holder(paths)

@@ -17,7 +17,7 @@ from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.frames import FrameDecoder, encode_frame, parse_canonical
 from pi_workflows.runner.resolver import resolve
 
-BOUND_S: Final = 20.0
+BOUND_S: Final = 120.0
 ROOT: Final = Path(pi_workflows.__file__).resolve().parent.parent
 HEAD: Final = """
 import threading

@@ -42,7 +42,7 @@ async def test_reader_waits_and_sees_the_end() -> None:
         received.append(await direct.receive_some(100))
         received.append(await direct.receive_some(100))
 
-    with trio.fail_after(5):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             await trio.testing.wait_all_tasks_blocked()
@@ -82,7 +82,7 @@ async def test_closed_stream_is_told_apart_from_a_broken_one() -> None:
         with pytest.raises(trio.ClosedResourceError):
             await direct.receive_some(100)
 
-    with trio.fail_after(5):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
             await trio.testing.wait_all_tasks_blocked()

@@ -65,5 +65,5 @@ async def _end(pid: int) -> None:
     identity = identity_of(pid)
     assert identity is not None
     assert signal_exactly(identity, signal.SIGKILL)
-    with trio.fail_after(5):
+    with trio.fail_after(120):
         await wait_gone(identity)

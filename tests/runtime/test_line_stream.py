@@ -43,7 +43,7 @@ async def test_frame_of_exactly_the_limit_passes_and_one_byte_more_does_not() ->
 async def test_frames_of_several_writers_never_mix() -> None:
     ours, theirs = _socket_pair()
     writer, reader = LineStream(ours), LineStream(theirs)
-    with trio.fail_after(5):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             for letter in (b"a", b"b", b"c"):
                 nursery.start_soon(writer.send, letter * 500_000 + b"\n")
@@ -66,7 +66,7 @@ async def test_close_ends_a_blocked_writer_and_a_blocked_reader() -> None:
         with pytest.raises(trio.ClosedResourceError):
             await lines.receive()
 
-    with trio.fail_after(5):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(write)
             nursery.start_soon(read)

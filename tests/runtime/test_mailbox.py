@@ -49,7 +49,7 @@ async def test_full_normal_lane_does_not_hold_up_the_urgent_one() -> None:
     mailbox.tell_nowait(1)
     with pytest.raises(MailboxFull):
         mailbox.tell_nowait(2)
-    with trio.fail_after(1):
+    with trio.fail_after(120):
         await mailbox.tell(3, lane=Lane.URGENT)
     assert len(mailbox) == 2
 
@@ -115,7 +115,7 @@ async def test_an_actor_that_ends_leaves_no_asker_waiting() -> None:
             await mailbox.ask(number)
         refused.append(number)
 
-    with trio.fail_after(1):
+    with trio.fail_after(120):
         async with trio.open_nursery() as tasks:
             with mailbox:
                 for number in (1, 2):
@@ -136,7 +136,7 @@ async def test_closing_leaves_what_was_taken_to_be_answered() -> None:
     async def ask() -> None:
         replies.append(await mailbox.ask(1))
 
-    with trio.fail_after(1):
+    with trio.fail_after(120):
         async with trio.open_nursery() as tasks:
             tasks.start_soon(ask)
             with mailbox:

@@ -52,7 +52,7 @@ def test_process_stops_at_an_armed_point_until_told_to_go_on_or_die(
         assert child.stdout.readline() == "went on\n"
         assert ours.recv(100) == b"claim.before_commit\n"
         ours.sendall(answer)
-        assert child.wait(10) == returncode
+        assert child.wait(120) == returncode
 
 
 def test_a_harness_that_is_gone_stops_nobody() -> None:

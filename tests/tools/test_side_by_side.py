@@ -14,7 +14,7 @@ import pytest
 from tools import side_by_side
 from tools.side_by_side import ROOT, TEMPORARY_BYTES_MAX, left_behind, temporary_folder
 
-BOUND_S: Final = 60
+BOUND_S: Final = 120
 
 Begin = Callable[..., "subprocess.Popen[str]"]
 

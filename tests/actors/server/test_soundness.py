@@ -80,7 +80,7 @@ async def test_damage_found_beside_the_work_ends_the_server_and_is_found_again(
     Case: D2.
     """
     leave_log(paths, DAMAGE)
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with start() as running:
             await running.ended.wait()
             assert isinstance(running.failure, DatabaseDamaged)
@@ -94,7 +94,7 @@ async def test_sound_file_is_served_while_it_is_looked_through(
     start: "Start", paths: StatePaths
 ) -> None:
     leave_log(paths, NOTHING)
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with start() as running:
             assert running.server.started.unchecked
             async with running.client() as client:
@@ -125,7 +125,7 @@ async def test_orderly_stop_before_the_look_is_finished_leaves_it_owed(
     looking = spawner.spawn
     del spawner.spawn
     spawner.scripts = [hang]
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         for stops in (1, 2):
             async with start() as running:
                 assert running.server.started.unchecked
@@ -161,7 +161,7 @@ async def test_look_that_no_child_can_finish_is_tried_again(
         return await looking(spec)
 
     spawner.spawn = refuse_first  # type: ignore[method-assign, assignment]
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with start() as running:
             while "quick_check_passed" not in (paths.logs / "server.log").read_text():
                 await trio.lowlevel.checkpoint()
@@ -176,7 +176,7 @@ async def test_server_that_does_not_end_in_order_leaves_its_log(
     start: "Start", paths: StatePaths
 ) -> None:
     """By it the next start knows that this one was no orderly stop, and nothing is moved now."""
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with start() as running:
             before = paths.database.stat().st_mtime_ns
             running.steal_epoch()
@@ -193,7 +193,7 @@ async def test_damage_that_a_read_meets_ends_the_server(start: "Start", paths: S
 
     Case: D2.
     """
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with start() as running:
             await running.bench.create()
             reading = running.bench.services.readers

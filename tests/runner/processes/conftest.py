@@ -20,7 +20,7 @@ from pi_workflows.runner.messages import Send
 if TYPE_CHECKING:
     from tests.runner.conftest import ScriptedServer
 
-BOUND_S: Final = 20.0
+BOUND_S: Final = 120.0
 ROOT: Final = Path(pi_workflows.__file__).resolve().parent.parent
 HEAD: Final = """
 import sys, threading

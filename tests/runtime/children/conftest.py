@@ -113,7 +113,7 @@ async def forks(make_forks: MakeForks) -> AsyncIterator[TemplateSpawner]:
 
 async def warm(forks: TemplateSpawner) -> None:
     """Have a template and wait until all that it does by itself is done."""
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with started(forks, script("")) as child:
             await child.wait()
 
@@ -133,7 +133,7 @@ async def spares(
 async def await_spares(registry: ProcessRegistry) -> list[int]:
     """Wait until the one template has all its spares; return their process ids."""
     (template,) = registry.children()
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         while len(found := children_of(template.identity.pid)) < SPARES:
             await trio.lowlevel.checkpoint()
     return found
@@ -159,7 +159,7 @@ async def spawner(
 @asynccontextmanager
 async def started(spawner: Spawner, spec: ChildSpec) -> AsyncIterator[Child]:
     """Have a child that is ended when the test is done with it."""
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         child = await spawner.spawn(spec)
         try:
             yield child

@@ -120,11 +120,11 @@ async def test_child_and_all_it_starts_show_their_marker_from_the_first_moment(
         os.read(fd, 1)
     """
     async with started(spawner, script(code)) as child:
-        with trio.fail_after(10):
+        with trio.fail_after(120):
             while len(process_table.session_members(child.pid)) < 3:
                 await trio.lowlevel.checkpoint()
         for member in process_table.session_members(child.pid):
-            with trio.fail_after(10):  # In the middle of an exec it cannot be told.
+            with trio.fail_after(120):  # In the middle of an exec it cannot be told.
                 while (marked := _is_marked(member.pid)) is None:
                     await trio.lowlevel.checkpoint()
             assert marked
@@ -279,7 +279,7 @@ async def test_what_cannot_be_killed_is_told_by_every_stop_and_the_child_is_reap
         raise ProcessesSurvived(f"of {leader.pid}, {marker}")
 
     monkeypatch.setattr(session_child, "end_session", survive)
-    with trio.fail_after(10):
+    with trio.fail_after(120):
         child = await spawner.spawn(shell("exit 7"))
         assert await child.wait() == ExitStatus(7, None)
         assert identity_of(child.pid) is None

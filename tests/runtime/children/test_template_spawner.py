@@ -276,7 +276,7 @@ async def test_fork_that_was_asked_for_is_waited_for_when_it_is_cancelled(
     async def spawn() -> None:
         spawned.append(await forks.spawn(shell("sleep 300")))
 
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(spawn)
             await trio.testing.wait_all_tasks_blocked()
@@ -320,7 +320,7 @@ async def test_template_ends_when_its_server_does() -> None:
     program = scripted_template()
     assert program.socket.recv(1_000).startswith(b'{"modules"')
     program.socket.close()
-    assert program.process.wait(30) == 0
+    assert program.process.wait(120) == 0
     os.close(program.output)
 
 
@@ -374,12 +374,12 @@ def _descriptors_of(pid: int) -> set[str]:
 
 
 async def _await_ended(pid: int) -> None:
-    with trio.fail_after(30), contextlib.suppress(OSError):
+    with trio.fail_after(120), contextlib.suppress(OSError):
         while parent_of(pid):
             await trio.lowlevel.checkpoint()
 
 
 async def _await_gone(identity: ProcessIdentity) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         while identity_of(identity.pid) == identity:
             await trio.lowlevel.checkpoint()

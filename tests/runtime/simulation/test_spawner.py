@@ -109,7 +109,7 @@ def start(request: pytest.FixtureRequest, machine: Machine) -> Start:
 
 
 async def test_child_talks_over_its_stream_and_its_exit_is_told_to_all(start: Start) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         child, table = await start(SHOUTING)
         assert table.is_alive(child.identity) is Liveness.ALIVE
         assert table.identity_of(child.pid) == child.identity
@@ -135,7 +135,7 @@ async def test_child_talks_over_its_stream_and_its_exit_is_told_to_all(start: St
 async def test_stop_asks_first_and_kills_what_does_not_listen(
     start: Start, behaviour: Behaviour, status: ExitStatus
 ) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         child, table = await start(behaviour)
         assert (await child.stream.receive_some()) != b""
         assert await child.stop(grace_s=5 if behaviour is not IGNORING else 0.05) == status
@@ -145,7 +145,7 @@ async def test_stop_asks_first_and_kills_what_does_not_listen(
 
 
 async def test_stop_is_finished_even_when_it_is_cancelled(start: Start) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         child, table = await start(WAITING)
         assert (await child.stream.receive_some()) != b""
         with trio.CancelScope() as scope:
@@ -156,7 +156,7 @@ async def test_stop_is_finished_even_when_it_is_cancelled(start: Start) -> None:
 
 
 async def test_cancelled_wait_leaves_the_child_alone(start: Start) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         child, table = await start(WAITING)
         assert (await child.stream.receive_some()) != b""
         with trio.move_on_after(0.01) as waited:
@@ -167,7 +167,7 @@ async def test_cancelled_wait_leaves_the_child_alone(start: Start) -> None:
 
 
 async def test_exactly_the_child_is_signalled(start: Start) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(120):
         child, table = await start(WAITING)
         assert table.signal_exactly(child.identity, signal.SIGKILL)
         await table.wait_gone(child.identity)
