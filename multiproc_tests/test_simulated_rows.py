@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from multiproc_tests.harness.home import Home
-from pi_workflows.chaos.core_scenarios import CORE
 from pi_workflows.chaos.core_workflows import TALLY
-from pi_workflows.chaos.simulated_world import simulate
+from pi_workflows.chaos.playing import play
+from pi_workflows.chaos.registry import SCENARIOS
 from pi_workflows.protocol.paths import StatePaths
+from runtime.chaos.choices import Benign
 
 INSTANT_MIN: Final = 10**11
 """A greater number is an instant."""
@@ -75,7 +76,8 @@ def test_simulated_run_leaves_the_rows_of_a_real_one(home: Home, tmp_path: Path)
     server = home.servers.start()
     home.await_status(home.run_named("tally"), "completed")
     server.stop()
-    simulate(CORE["one_run"].run, 1, CORE["one_run"].installation, folder=tmp_path)
+    played = play(SCENARIOS["one_run"], 1, Benign(), folder=tmp_path)
+    assert played.error is None
     real = sorted(rows(home.paths.database, (str(home.project),)))
     simulated = sorted(rows(StatePaths(tmp_path).database, ("/simulated/project",)))
     assert [row for row in simulated if row not in real] == []

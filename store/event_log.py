@@ -39,7 +39,17 @@ SELECT_EVENTS_OF_RESOURCE: Final = """
       FROM events WHERE resource_id = :resource_id ORDER BY resource_revision
 """
 
-ROW_STATEMENTS: Final = {"SELECT_EVENTS": EventRow, "SELECT_EVENTS_OF_RESOURCE": EventRow}
+SELECT_EVENTS_AFTER: Final = """
+    SELECT event_seq, event_id, resource_id, resource_revision, event_type, actor_type, actor_id,
+           lease_generation, lower(hex(payload_hash)) AS payload_hash, recorded_at
+      FROM events WHERE event_seq > :event_seq ORDER BY event_seq
+"""
+
+ROW_STATEMENTS: Final = {
+    "SELECT_EVENTS": EventRow,
+    "SELECT_EVENTS_OF_RESOURCE": EventRow,
+    "SELECT_EVENTS_AFTER": EventRow,
+}
 
 
 def every_event(reading: Reading) -> list[EventRow]:
@@ -50,3 +60,8 @@ def every_event(reading: Reading) -> list[EventRow]:
 def events_of(reading: Reading, resource: ResourceId) -> list[EventRow]:
     """Return all events of one resource, oldest first; unbounded like `every_event`."""
     return reading.many(EventRow, SELECT_EVENTS_OF_RESOURCE, {"resource_id": resource})
+
+
+def events_after(reading: Reading, event_seq: int) -> list[EventRow]:
+    """Return the events that were accepted later than this one, oldest first."""
+    return reading.many(EventRow, SELECT_EVENTS_AFTER, {"event_seq": event_seq})

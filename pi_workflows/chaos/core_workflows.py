@@ -2,6 +2,9 @@
 
 from typing import Final
 
+from pi_workflows.chaos.seen import Seen
+from pi_workflows.chaos.stage import Stage
+
 TALLY: Final = '''"""Two numbers, one of them noted outside."""
 
 from pi_workflows import Ctx, Workflow, idempotent
@@ -125,7 +128,50 @@ wf.edge(breathe, hurry)
 workflow = wf.build(start=hurry)
 '''
 
-WORKFLOWS: Final = {"tally": TALLY, "charge": CHARGE, "parcel": PARCEL, "patience": PATIENCE}
+STUBBORN: Final = '''"""A node that fails twice before it answers."""
+
+from pi_workflows import Ctx, Retry, Workflow
+
+wf = Workflow("stubborn")
+
+
+@wf.compute(retry=Retry(attempts=4, backoff=1.5))
+def third_time(ctx: Ctx[None]) -> int:
+    if ctx.attempt < 3:
+        raise RuntimeError("not yet")
+    return 2
+
+
+@wf.compute()
+def done(ctx: Ctx[None]) -> int:
+    return ctx.output(third_time) + 1
+
+
+wf.edge(third_time, done)
+workflow = wf.build(start=third_time)
+'''
+
+WORKFLOWS: Final = {
+    "tally": TALLY,
+    "charge": CHARGE,
+    "parcel": PARCEL,
+    "patience": PATIENCE,
+    "stubborn": STUBBORN,
+}
 """Source by name. Each completes with the output `OUTPUT`."""
 
 OUTPUT: Final = 3
+
+
+def core_workflows(s: Stage) -> None:
+    """Have all of them on a stage."""
+    for name, text in WORKFLOWS.items():
+        s.source(name, text)
+
+
+def all_added_up(seen: Seen) -> None:
+    """Every run that has completed has done so with the right output."""
+    for run in seen.runs:
+        assert run.status != "completed" or run.output == OUTPUT, (
+            f"{run.run_id} completed with {run.output}"
+        )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from pi_workflows.chaos.journal import Journal
 from pi_workflows.protocol.states import StepOutcome
 from pi_workflows.runner.messages import Purpose
+from runtime.chaos.outcome import PromiseBroken
 from store import run_history, runs
 from store.event_log import EventRow, every_event
 from store.opening import open_reader
@@ -19,8 +20,16 @@ if TYPE_CHECKING:
 _COMPLETED = "run_completed"
 
 
-class InvariantBroken(AssertionError):
-    """A promise of the product does not hold."""
+class InvariantBroken(PromiseBroken):
+    """A promise of the product does not hold.
+
+    Attributes:
+        promise: which of `docs/guarantees.md`; None if it is none of them alone.
+    """
+
+    def __init__(self, complaint: str, promise: str | None = None) -> None:
+        super().__init__(complaint)
+        self.promise = promise
 
 
 def check_at_rest(database: Path, journal: Journal, acknowledged: list[str], now: int) -> None:
@@ -37,7 +46,7 @@ def check_at_rest(database: Path, journal: Journal, acknowledged: list[str], now
     """
     if not database.exists():
         if acknowledged:
-            raise InvariantBroken(f"no database holds {acknowledged}")
+            raise InvariantBroken(f"no database holds {acknowledged}", "P1")
         return
     reader = open_reader(database)
     try:
@@ -84,7 +93,7 @@ def _check_acknowledged(reading: Reading, acknowledged: list[str]) -> None:
     """A run whose start was answered is there."""
     lost = [run_id for run_id in acknowledged if runs.find(reading, run_id) is None]
     if lost:
-        raise InvariantBroken(f"acknowledged and lost: {lost}")
+        raise InvariantBroken(f"acknowledged and lost: {lost}", "P1")
 
 
 def _check_repetitions(reading: Reading, journal: Journal) -> None:

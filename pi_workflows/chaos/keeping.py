@@ -1,77 +1,36 @@
 """What scenarios have in common: a server that is kept running, runs that have to complete."""
 
-from collections.abc import Callable
 from typing import Final
 
 import trio
 
-from pi_workflows.chaos.core_workflows import OUTPUT
 from pi_workflows.chaos.invariants import InvariantBroken
-from pi_workflows.chaos.simulated_client import SimulatedClient
-from pi_workflows.chaos.simulated_world import SimulatedServer, SimulatedWorld
+from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.client.asynchronous import LiveClient
 from pi_workflows.client.messages import UNAVAILABLE
 from pi_workflows.protocol.canonical import JsonObject
 
-RUNS: Final = 3
 ENDED: Final = frozenset({"completed", "failed", "timed_out", "cancelled"})
+
+_PATIENCE_S_MAX: Final = 60.0
+"""After so long at most without an answer somebody starts another server."""
 
 
 class Keeper:
-    """Starts another server whenever the last one has ended, as a client would on demand.
+    """Starts another server when the last one has ended or stands still, as clients would."""
 
-    Attributes:
-        server: the newest one.
-        started: how many there have been.
-    """
-
-    def __init__(
-        self,
-        world: SimulatedWorld,
-        prepare: Callable[[SimulatedServer, int], None] = lambda _, __: None,
-    ) -> None:
-        """`prepare` is given every server, and its number, before it takes its first step."""
+    def __init__(self, world: SimulatedWorld) -> None:
         self._world: Final = world
-        self._prepare: Final = prepare
-        self.started = 0
-        self.server = self._start()
+        self._chance: Final = world.machine.chance.stream("keeper")
 
     async def keep(self) -> None:
         """Keep a server running until cancelled."""
         while True:
-            await self.server.process.ended.wait()
-            await trio.sleep(self._world.chance.random())
-            self.server = self._start()
-
-    def also(self, server: SimulatedServer) -> None:
-        """Take the end of another server for that of the newest."""
-        if server.is_alive:
-            self.server = server
-
-    def _start(self) -> SimulatedServer:
-        server = self._world.start_server()
-        self.started += 1
-        self._prepare(server, self.started)
-        return server
-
-
-async def start_runs(
-    world: SimulatedWorld, client: SimulatedClient, workflow: str = "tally"
-) -> list[str]:
-    """Start `RUNS` runs of a workflow, one after the other; return their ids."""
-    return [await world.start_run(client, workflow) for _ in range(RUNS)]
-
-
-async def complete(world: SimulatedWorld, client: SimulatedClient, runs: list[str]) -> None:
-    """Wait until all runs have ended.
-
-    Raises:
-        InvariantBroken: one did not complete with its output.
-    """
-    for run_id in runs:
-        view = await world.await_end(client, run_id)
-        if status_of(view) != "completed" or view.get("finalOutput") != OUTPUT:
-            raise InvariantBroken(f"{run_id} is {status_of(view)}, not completed: {view}")
+            server = self._world.start_server()
+            while server.is_alive and not server.process.is_stopped:
+                with trio.move_on_after(_PATIENCE_S_MAX * self._chance.random()):
+                    await server.process.ended.wait()
+            await trio.sleep(self._chance.random())
 
 
 async def watch_to_the_end(live: LiveClient, run_id: str) -> None:
@@ -101,13 +60,6 @@ def status_of(view: JsonObject) -> object:
     display = view["display"]
     assert isinstance(display, dict)
     return display["status"]
-
-
-async def stop(world: SimulatedWorld, server: SimulatedServer) -> None:
-    """Stop a server in order, if it still runs, and check that nothing is left of it."""
-    if server.is_alive:
-        await server.stop()
-    require_quiet(world)
 
 
 def require_quiet(world: SimulatedWorld) -> None:

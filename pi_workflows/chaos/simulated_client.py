@@ -1,9 +1,11 @@
 """A client of a simulated server: the protocol's sans-IO core over a stream in memory."""
 
+from collections.abc import Callable
 from typing import Final, final
 
 import trio
 
+from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.client.errors import ConnectionLost
 from pi_workflows.client.messages import Request, Response
 from pi_workflows.client.sans_io import Connection, Reply, reply_of
@@ -22,6 +24,14 @@ RETRY_S: Final = 0.25
 REPLY_S: Final = 120.0
 """How long one sending waits for its reply before the connection is given up."""
 
+COMMANDS: Final = frozenset({"run.start", "run.resume", "run.cancel", "effect.resolve"})
+"""What leaves a receipt: the same key is answered the same way ever after."""
+
+_AGAIN: Final = {outcome: frozenset({outcome}) for outcome in CommandOutcome} | {
+    CommandOutcome.ACCEPTED: frozenset({CommandOutcome.ACCEPTED, CommandOutcome.ADOPTED})
+}
+"""How a repetition of what was answered so is answered."""
+
 _RECEIVE_BYTES: Final = 65_536
 
 
@@ -33,8 +43,20 @@ class SimulatedClient:
         acknowledged: every accepted command: its operation and its receipt, in order.
     """
 
-    def __init__(self, machine: Machine, process: SimulatedProcess, paths: StatePaths) -> None:
-        """`process` owns the connections."""
+    def __init__(
+        self,
+        machine: Machine,
+        process: SimulatedProcess,
+        paths: StatePaths,
+        repeats: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """Describe a client.
+
+        Args:
+            process: owns the connections.
+            repeats: says whether an operation that was answered is sent once more.
+        """
+        self._repeats: Final = repeats
         self._network: Final = SimulatedNetwork(machine.wires, process)
         self._paths: Final = paths
         self._ids: Final = SeededIds(machine.chance.stream(f"ids of {process.identity}"))
@@ -52,8 +74,9 @@ class SimulatedClient:
             Refused: the server says no.
         """
         key = self._ids.token_bytes(16).hex()
-        while True:
-            request = Request(
+
+        def request() -> Request:
+            return Request(
                 request_id=self._ids.token_bytes(16).hex(),
                 client_id=self._client_id,
                 operation=operation,
@@ -61,11 +84,26 @@ class SimulatedClient:
                 payload=payload or {},
                 run_id=run_id,
             )
-            response = await self._try(request)
+
+        response = await self._answered(request)
+        reply = reply_of(response)
+        self.acknowledged.append((operation, reply.receipt))
+        if operation in COMMANDS and self._repeats(operation):
+            again = await self._answered(request)
+            if again.outcome not in _AGAIN[response.outcome] or again.receipt != response.receipt:
+                raise InvariantBroken(
+                    f"{operation} was answered {response.outcome} {response.receipt}, and its"
+                    f" repetition {again.outcome} {again.receipt}",
+                    "P6",
+                )
+        return reply
+
+    async def _answered(self, request: Callable[[], Request]) -> Response:
+        """Send until it is answered."""
+        while True:
+            response = await self._try(request())
             if response is not None and response.outcome is not CommandOutcome.UNAVAILABLE:
-                reply = reply_of(response)
-                self.acknowledged.append((operation, reply.receipt))
-                return reply
+                return response
             await self.leave()
             await trio.sleep(RETRY_S)
 

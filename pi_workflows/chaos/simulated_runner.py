@@ -9,12 +9,15 @@ within its grace.
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final, NoReturn, final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NoReturn, TypeAlias, final
 
 import trio
 
+from pi_workflows.authoring.context import Ctx
+from pi_workflows.authoring.definition import WORKFLOW_SUFFIX
 from pi_workflows.authoring.errors import AuthoringError
+from pi_workflows.chaos.guarded import guarded
 from pi_workflows.chaos.journal import Journal
 from pi_workflows.chaos.outside import OUTSIDE, Outside
 from pi_workflows.chaos.simulated_sources import SimulatedSources
@@ -46,6 +49,8 @@ from pi_workflows.runner.messages import (
 from pi_workflows.runner.nodes.executor import Executor
 from pi_workflows.runner.shell_groups import ShellGroups
 from pi_workflows.runner.wire import exiting, message_frame, parse_reply
+from runtime.chaos.guard import Guard
+from runtime.chaos.outcome import ScenarioRefused
 from runtime.line_stream import LineStream
 from runtime.process import ChildSpec, ExitStatus
 from runtime.simulation.chance import SeededIds
@@ -60,6 +65,10 @@ _NESTED: Final = "Attempted to call run() from inside a run()"
 """What trio says when the executor would open a loop inside this one."""
 
 
+StandIns: TypeAlias = dict[tuple[str, str], Callable[[Ctx[Any]], Any]]
+"""Plain functions that play nodes, by the names of workflow and node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Workplace:
     """What the runners of a simulation share.
@@ -67,6 +76,8 @@ class Workplace:
     Attributes:
         work_s: how long a piece of user code takes; given a number in [0, 1) drawn for it.
         outside: where effects land.
+        guard: up while user code runs.
+        at_place: told wherever a runner comes by; may end it.
     """
 
     machine: Machine
@@ -74,6 +85,9 @@ class Workplace:
     journal: Journal
     work_s: Callable[[Call, float], float]
     outside: Outside
+    guard: Guard
+    at_place: Callable[[SimulatedProcess, str], None]
+    stand_ins: StandIns = field(default_factory=dict)
 
 
 @final
@@ -90,6 +104,7 @@ class SimulatedRunner:
         self._ids: Final = SeededIds(workplace.machine.chance.stream(f"ids of {process.identity}"))
         self._replies, self._answered = trio.open_memory_channel[Reply](1)
         self._launch: Launch | None = None
+        self._workflow = ""
         self._executor: Executor | None = None
         self._sent = 0
         self._turn = trio.CancelScope()
@@ -137,6 +152,7 @@ class SimulatedRunner:
             return Ending(ExitReason.PARKED, detail)
         except AuthoringError as error:
             return Ending(ExitReason.FAILED, bounded_text(describe_load_error(error)))
+        self._workflow = launch.source_path.name.removesuffix(WORKFLOW_SUFFIX)
         self._executor = Executor(
             definition,
             ShellGroups(),
@@ -172,7 +188,10 @@ class SimulatedRunner:
             await self._lines.send(frame)
         except trio.BrokenResourceError:
             self._exit(EXIT_CHANNEL_LOST)
-        return await self._answered.receive()
+        self._come_by("message sent")
+        reply = await self._answered.receive()
+        self._come_by("message answered")
+        return reply
 
     async def _watch(self) -> None:
         """Read what the server says; end the process with the stream or the claim."""
@@ -237,11 +256,14 @@ class SimulatedRunner:
 
     async def _run_code(self, call: Call, deadline: float) -> CallResult:
         """Let the time pass that the code takes, then run it; async code adds its own."""
+        call = self._played(call)
         if call.node.shell is not None and call.purpose is Purpose.NODE:
             raise SimulationBroken(
-                f'node "{call.node.node_id}" starts a real process: a simulation runs functions'
+                f'node "{call.node.node_id}" starts a real process: a simulation runs'
+                " functions; let a stand-in play it"
             )
         self._workplace.journal.begin(self._process.name, call)
+        self._come_by("code started")
         cancellation = Cancellation()
         work_s = self._workplace.work_s(call, self._chance.random())
         if call.node.is_async and call.purpose is Purpose.NODE:
@@ -263,7 +285,9 @@ class SimulatedRunner:
         function = call.node.fn
         context = self._executor.context(call, cancellation)
         try:
-            value = await function(context)
+            value = await guarded(self._workplace.guard, function(context))
+        except ScenarioRefused:
+            raise
         except Exception as error:  # noqa: BLE001 - described by the executor like any other
             failure = error
 
@@ -275,13 +299,30 @@ class SimulatedRunner:
 
     def _execute(self, call: Call, cancellation: Cancellation) -> CallResult:
         assert self._executor is not None
-        result = self._executor.run(call, cancellation)
+        with self._workplace.guard:
+            result = self._executor.run(call, cancellation)
+        if self._workplace.guard.refusal is not None:
+            raise self._workplace.guard.refusal
+        self._come_by("code returned")
         if result.error is not None and _NESTED in result.error:
             raise SimulationBroken(
                 f'node "{call.node.node_id}": a simulation awaits the function of a node, no'
                 " other callback; make that one a plain function"
             )
         return result
+
+    def _played(self, call: Call) -> Call:
+        """Let a stand-in play the node of a call, if there is one."""
+        key = (self._workflow, call.node.node_id)
+        stand_in = self._workplace.stand_ins.get(key)
+        if stand_in is None or call.purpose is not Purpose.NODE:
+            return call
+        return replace(call, node=replace(call.node, fn=stand_in, is_async=False, shell=None))
+
+    def _come_by(self, place: str) -> None:
+        """Tell where this runner is; it may die there."""
+        self._workplace.at_place(self._process, place)
+        self._process.check()
 
     def _is_stopping(self) -> bool:
         return self._stop_at is not None

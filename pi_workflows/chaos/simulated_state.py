@@ -1,5 +1,6 @@
 """The database of a simulation: real SQLite on a real file, cut loose when its server dies."""
 
+from collections.abc import Callable
 from typing import Final, final
 
 from actors.state_files import DiskStateFiles
@@ -17,10 +18,18 @@ class SimulatedStateFiles:
     committed stands in the log, nothing is moved into the database.
     """
 
-    def __init__(self, paths: StatePaths, process: SimulatedProcess) -> None:
-        """`paths` are real ones, of this simulation alone."""
+    def __init__(
+        self, paths: StatePaths, process: SimulatedProcess, opened: Callable[[Reader], None]
+    ) -> None:
+        """Describe the file of one process.
+
+        Args:
+            paths: real ones, of this simulation alone.
+            opened: given every reader.
+        """
         self._disk: Final = DiskStateFiles(paths)
         self._process: Final = process
+        self._opened: Final = opened
 
     def prepare(self) -> None:
         """Make the directory."""
@@ -44,6 +53,7 @@ class SimulatedStateFiles:
         self._process.check()
         reader = self._disk.open_reader()
         self._process.hold(reader.connection.close)
+        self._opened(reader)
         return reader
 
     def host_row(self) -> HostRow | None:

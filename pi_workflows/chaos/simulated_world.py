@@ -1,27 +1,27 @@
-"""A whole installation in one trio loop: servers, runners, clients, disk and clock from one seed.
+"""A whole installation in one trio loop: servers, runners, clients, disk and clock."""
 
-`simulate` runs a scenario, an async function of a `SimulatedWorld`, to its end in virtual time and
-returns what happened. The same seed gives the same trace, whatever the interpreter's hash seed.
-"""
-
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final, cast, final
 
 import trio
-import trio.testing
 
+from pi_workflows.chaos.fault_book import FaultBook
 from pi_workflows.chaos.invariants import InvariantBroken, check_at_rest
 from pi_workflows.chaos.journal import Journal
 from pi_workflows.chaos.outside import Outside
+from pi_workflows.chaos.process_faults import RUNNER, VICTIMS, ProcessFaults
+from pi_workflows.chaos.seen import Seen
+from pi_workflows.chaos.sim_timeline import Timeline
 from pi_workflows.chaos.simulated_client import SimulatedClient
 from pi_workflows.chaos.simulated_programs import programs
-from pi_workflows.chaos.simulated_runner import Workplace
+from pi_workflows.chaos.simulated_runner import StandIns, Workplace
 from pi_workflows.chaos.simulated_sources import PROJECT, SimulatedSources
 from pi_workflows.chaos.simulated_state import SimulatedStateFiles
 from pi_workflows.chaos.trace import note_events
+from pi_workflows.chaos.wire_faults import WireFaults
 from pi_workflows.client.asynchronous import LiveClient
 from pi_workflows.client.errors import Refused
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -30,28 +30,27 @@ from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.protocol.states import ParkReason
 from pi_workflows.runner.messages import Call
 from pi_workflows.server import explained, serve
+from runtime.chaos.guard import Guard
+from runtime.chaos.outcome import PromiseBroken
 from runtime.exception_groups import sole_error
-from runtime.simulation.chance import SeededIds
-from runtime.simulation.machine import Machine, SimulationBroken
+from runtime.simulation.chance import Draws, SeededIds
+from runtime.simulation.machine import Machine
 from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.processes import SimulatedProcess
 from runtime.simulation.spawner import SimulatedSpawner
 from runtime.simulation.sync_points import SimulatedSyncPoints
-from runtime.simulation.trace import Trace
+from runtime.sync_points import SyncPoint
+from store.database import Reader
+from store.opening import open_reader
+from store.transaction import Reading
 
 HOME: Final = Path("/simulated/home")
 """Where socket, lock and registry lie; on no real disk."""
 
 CAPACITY: Final = 4
 
-LIMIT_S: Final = 7_200.0
-"""Virtual time in which every scenario has to end."""
-
 END_S: Final = 1_800.0
 """Virtual time within which a run has to end."""
-
-STORY_LINES: Final = 80
-"""How much of the trace the error of a broken simulation tells."""
 
 _WORK_S_MAX: Final = 2.0
 _POLL_S_FIRST: Final = 0.25
@@ -103,11 +102,30 @@ class Installation:
         workflows: source text of workflow files by name.
         capacity: how many runners a server may have at a time.
         work_s: how long a piece of user code takes, given a number drawn from [0, 1).
+        victims: who may be killed or stopped by a fault.
+        stand_ins: functions that play nodes.
     """
 
     workflows: dict[str, str] = field(default_factory=dict)
     capacity: int = CAPACITY
     work_s: Callable[[Call, float], float] = some_work
+    victims: frozenset[str] = VICTIMS
+    stand_ins: StandIns = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """What may befall a world.
+
+    Attributes:
+        book: the faults that may still happen.
+        wires: those of its connections.
+        guard: up while code of the scenario or of a workflow runs.
+    """
+
+    book: FaultBook
+    wires: WireFaults
+    guard: Guard
 
 
 @final
@@ -120,23 +138,74 @@ class SimulatedWorld:
         journal: what user code was run.
         outside: where effects land.
         chance: draws for the scenario itself.
+        book: the faults that may still happen, and the choices they are made by.
+        faults: what strikes its processes.
+        guard: up while code of the scenario or of a workflow runs.
+        has_calmed: set when nothing may fail any more.
+        timeline: what was committed, by whom, among all that happened.
+        complaint: the first promise that was broken after a commit; None while there is none.
     """
 
-    def __init__(self, machine: Machine, installation: Installation, folder: Path) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        installation: Installation,
+        folder: Path,
+        exposure: Exposure,
+    ) -> None:
         """`folder` is a real one, for the database alone."""
+        book, guard = exposure.book, exposure.guard
         self.machine: Final = machine
         self.sources: Final = SimulatedSources(installation.workflows)
         self.journal: Final = Journal()
         self.chance: Final = machine.chance.stream("scenario")
         self.capacity: Final = installation.capacity
+        self.book: Final = book
+        self.guard: Final = guard
+        self.faults: Final = ProcessFaults(book, installation.victims)
+        self.outside: Final = Outside()
+        self.has_calmed: Final = trio.Event()
+        self.timeline: Final = Timeline(machine.trace)
+        self._wires: Final = exposure.wires
+        self._calmed_at = 0.0
         self._clients: Final[list[SimulatedClient]] = []
+        self._servers: Final[list[SimulatedServer]] = []
+        self._readers: Final[dict[SimulatedProcess, Reader]] = {}
+        self._watching: Callable[[Seen], None] | None = None
+        self.complaint: PromiseBroken | None = None
         self._state: Final = StatePaths(folder)
         self._paths: Final = StatePaths(HOME)
-        self.outside: Final = Outside()
         workplace = Workplace(
-            machine, self.sources, self.journal, installation.work_s, self.outside
+            machine,
+            self.sources,
+            self.journal,
+            installation.work_s,
+            self.outside,
+            guard,
+            lambda process, place: self.faults.at_place(process, RUNNER, place),
+            installation.stand_ins,
         )
         self._programs: Final = programs(workplace, self._state.database)
+        book.note_into(machine.trace)
+        self.faults.join(self)
+
+    def decide(self, what: str, *options: str) -> str:
+        """Decide something that the engine is to explore; the first option is the ordinary one."""
+        return self.book.choices.pick(what, options)
+
+    def calm(self) -> None:
+        """Let nothing fail any more, and everything go on that stands still."""
+        if not self.has_calmed.is_set():
+            self.faults.calm()
+            self._calmed_at = trio.current_time()
+            self.has_calmed.set()
+
+    def watch(self, look: Callable[[Seen], None]) -> None:
+        """Show `look` what is committed, after every commit of a server.
+
+        The first error of it ends the simulation.
+        """
+        self._watching = look
 
     def start_server(self) -> SimulatedServer:
         """Start a server process at once; clients find out when it serves."""
@@ -145,7 +214,7 @@ class SimulatedWorld:
         async def program(process: SimulatedProcess) -> int:
             spawner = SimulatedSpawner(self.machine, process, self._programs)
             world = self.machine.world_of(process, spawner, points[0])
-            state = SimulatedStateFiles(self._state, process)
+            state = SimulatedStateFiles(self._state, process, partial(self._opened, process))
             try:
                 await serve(world, self._paths, self.capacity, state=state)
             except Exception as error:  # noqa: BLE001 - a bug is raised again, whatever it is
@@ -155,19 +224,39 @@ class SimulatedWorld:
             return ExitCode.OK
 
         process = self.machine.start("server", program)
-        points.append(SimulatedSyncPoints(process, self.machine.kill))
-        return SimulatedServer(self.machine, process, points[0])
+        points.append(SimulatedSyncPoints(process, self.machine.kill, self._passing))
+        server = SimulatedServer(self.machine, process, points[0])
+        self._servers.append(server)
+        return server
+
+    def persistence_models(self) -> tuple[str, ...]:
+        """Return in which ways a disk may keep what was not flushed when the power goes."""
+        return ("kept",)
+
+    def cut_power(self, model: str, chance: Draws) -> None:
+        """Let the machine die and come up again with what its disk has kept."""
+        self.machine.trace.note("disk", "power cut", model)
+        self.machine.cut_power(lambda: self.machine.disk.lose_power(chance))
+
+    def servers(self) -> list[SimulatedServer]:
+        """Return the servers that live, oldest first."""
+        self._servers[:] = [server for server in self._servers if server.is_alive]
+        return list(self._servers)
+
+    def server_processes(self) -> list[SimulatedProcess]:
+        """Return the processes of the servers that live, oldest first."""
+        return [server.process for server in self.servers()]
 
     def client(self) -> SimulatedClient:
         """Return a new client; it connects when it is first used."""
-        process = self.machine.start("client", _wait_for_ever)
-        client = SimulatedClient(self.machine, process, self._paths)
+        process = self.machine.start("client", _wait_for_ever, is_elsewhere=True)
+        client = SimulatedClient(self.machine, process, self._paths, self._wires.repeats)
         self._clients.append(client)
         return client
 
     def live_client(self) -> LiveClient:
         """Return the client of live views, the real one; enter it to connect."""
-        process = self.machine.start("viewer", _wait_for_ever)
+        process = self.machine.start("viewer", _wait_for_ever, is_elsewhere=True)
         network = SimulatedNetwork(self.machine.wires, process)
         ids = SeededIds(self.machine.chance.stream(f"ids of {process.identity}"))
         delays = self.machine.chance.stream(f"delays of {process.identity}")
@@ -195,7 +284,7 @@ class SimulatedWorld:
 
         Raises:
             InvariantBroken: the server knows nothing of a run whose start it has answered, or
-                the run does not end within half an hour.
+                the run does not end within half an hour in which nothing fails.
         """
         pause_s = _POLL_S_FIRST
         began_s = trio.current_time()
@@ -203,17 +292,25 @@ class SimulatedWorld:
             try:
                 reply = await client.call("view.run.get", run_id=run_id)
             except Refused as refused:
-                raise InvariantBroken(f"{run_id} was acknowledged: {refused}") from refused
+                raise InvariantBroken(f"{run_id} was acknowledged: {refused}", "P1") from refused
             view = cast("JsonObject", reply.receipt["view"])
             display = cast("JsonObject", view["display"])
             if display["status"] in _SETTLED:
                 return view
             if display.get("code") == ParkReason.NO_PROGRESS:
                 await client.call("run.resume", run_id=run_id)
-            if trio.current_time() > began_s + END_S:
-                raise InvariantBroken(f"{run_id} has not ended within {END_S:g} s: {view}")
+            is_late = trio.current_time() > max(began_s, self._calmed_at) + self._end_s()
+            if self.has_calmed.is_set() and is_late:
+                raise InvariantBroken(f"{run_id} has not ended within {END_S:g} s: {view}", "P8")
             await trio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _POLL_S_MAX)
+
+    def _end_s(self) -> float:
+        """Return how long a run may take.
+
+        What waits for an instant waits longer when a clock that is set back moves it away.
+        """
+        return END_S + self.machine.clock.set_back_ms / 1000
 
     def runners(self) -> list[SimulatedProcess]:
         """Return the runner children that live, oldest first."""
@@ -224,137 +321,75 @@ class SimulatedWorld:
         names = ("runner-", "resolver-", "reader-")
         return [p for p in self.machine.processes.living.values() if p.name.startswith(names)]
 
-    def check_at_rest(self) -> None:
+    def acknowledged(self) -> list[tuple[str, JsonObject]]:
+        """Return operation and receipt of every command that was answered, by client."""
+        return [answered for client in self._clients for answered in client.acknowledged]
+
+    def acknowledged_runs(self) -> list[str]:
+        """Return the ids of the runs whose start was answered."""
+        return [
+            cast("str", receipt["runId"])
+            for operation, receipt in self.acknowledged()
+            if operation == "run.start"
+        ]
+
+    async def await_runs(self, count: int) -> list[str]:
+        """Wait until so many runs were started; return their ids in this order."""
+        while len(runs := self.acknowledged_runs()) < count:  # noqa: ASYNC110 - of any client
+            await trio.sleep(_POLL_S_FIRST / 10)
+        return runs
+
+    def check_at_rest(self, look: Callable[[Seen], None] = lambda _: None) -> None:
         """Check every invariant of a database that nobody has open.
+
+        Args:
+            look: shown what there is in the end, after that.
 
         Raises:
             InvariantBroken: says which.
         """
-        acknowledged = [
-            cast("str", receipt["runId"])
-            for client in self._clients
-            for operation, receipt in client.acknowledged
-            if operation == "run.start"
-        ]
         if twice := self.outside.twice():
-            raise InvariantBroken(f"carried out more than once: {twice}")
+            raise InvariantBroken(f"carried out more than once: {twice}", "P5")
         now = self.machine.clock.wall_ms()
-        check_at_rest(self._state.database, self.journal, acknowledged, now)
+        database = self._state.database
+        check_at_rest(database, self.journal, self.acknowledged_runs(), now)
+        if database.exists():
+            reader = open_reader(database)
+            try:
+                with reader.snapshot(), self.guard:
+                    look(self.seen(reader))
+            finally:
+                reader.close()
+
+    def seen(self, reader: Reader) -> Seen:
+        """Return what an invariant is shown of the state that a reader sees."""
+        reading = Reading(reader.connection, self.machine.clock.wall_ms())
+        return Seen(reading, self.outside, self.journal.executions, self.acknowledged)
 
     def note_events(self) -> None:
         """Put every event of the database into the trace; nobody has it open."""
         note_events(self._state.database, self.machine.trace)
 
+    def _opened(self, process: SimulatedProcess, reader: Reader) -> None:
+        self._readers[process] = reader
 
-Scenario = Callable[[SimulatedWorld], Awaitable[None]]
+    def _passing(self, process: SimulatedProcess, point: SyncPoint) -> None:
+        reader = self._readers.get(process)
+        if point is SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY and reader is not None:
+            with self.book.quiet(), reader.snapshot():
+                self._show(process, reader)
+        self.faults.passing(process, point)
 
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """What a simulation was.
-
-    Attributes:
-        trace: everything that happened, in order.
-        virtual_s: how long it took in its own time.
-    """
-
-    seed: int
-    trace: Trace
-    virtual_s: float
-
-
-def simulate(
-    scenario: Scenario,
-    seed: int,
-    installation: Installation,
-    *,
-    folder: Path | None = None,
-) -> Simulated:
-    """Run a scenario to its end, check the invariants, and return what happened.
-
-    Whatever still runs when the scenario returns is killed.
-
-    Args:
-        scenario: acts on the world; an error it raises leaves as itself, with the end of the
-            trace as a note.
-        seed: decides the order of everything.
-        installation: what there is at the beginning.
-        folder: an empty real folder for the database; None makes one and removes it.
-
-    Raises:
-        InvariantBroken: a promise of the product was broken.
-        SimulationBroken: a process failed, or the simulation did.
-    """
-    memory = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
-    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as made:
-        clock = trio.testing.MockClock(autojump_threshold=0)
-        told: list[Trace] = []
+    def _show(self, process: SimulatedProcess, reader: Reader) -> None:
+        seen = self.seen(reader)
+        self.timeline.note(seen.reading, process.name, trio.current_time())
         try:
-            return trio.run(
-                _simulate, scenario, seed, installation, folder or Path(made), told, clock=clock
-            )
-        except BaseException as raised:
-            error = sole_error(raised)
-            for trace in told:
-                error.add_note(_story(seed, trace))
-            if error is raised:
-                raise
-            raise error from error.__cause__
-
-
-async def _simulate(
-    scenario: Scenario,
-    seed: int,
-    installation: Installation,
-    folder: Path,
-    told: list[Trace],
-) -> Simulated:
-    """Run the scenario; `told` gets the trace even when it fails."""
-    ended_at = 0.0
-    async with trio.open_nursery() as nursery:
-        machine = Machine(seed, nursery)
-        told.append(machine.trace)
-        world = SimulatedWorld(machine, installation, folder)
-        try:
-            await _bounded(scenario, world)
-            ended_at = trio.current_time()
-        finally:
-            machine.kill_all()
-            with trio.CancelScope(shield=True):
-                world.note_events()
-                await machine.shut_down()
-    if machine.failures:
-        name, error = machine.failures[0]
-        raise SimulationBroken(f"{name} failed: {error!r}") from error
-    world.check_at_rest()
-    return Simulated(seed, machine.trace, ended_at)
-
-
-def _story(seed: int, trace: Trace) -> str:
-    """Return how it came to this, for people."""
-    lines = trace.lines()
-    shown = lines[-STORY_LINES:]
-    return "\n".join([f"seed {seed}; the last {len(shown)} of {len(lines)} entries:", *shown])
-
-
-async def _bounded(scenario: Scenario, world: SimulatedWorld) -> None:
-    """Run the scenario until it ends, takes too long, or a process fails.
-
-    Raises:
-        InvariantBroken: it took too long.
-    """
-    async with trio.open_nursery() as nursery:
-
-        async def watch() -> None:
-            await world.machine.has_failed.wait()
-            nursery.cancel_scope.cancel()
-
-        nursery.start_soon(watch)
-        with trio.move_on_after(LIMIT_S) as limit:
-            await scenario(world)
-        nursery.cancel_scope.cancel()
-    if limit.cancelled_caught:
-        raise InvariantBroken(f"the scenario has not ended after {LIMIT_S:g} s")
+            if self._watching is not None:
+                with self.guard:
+                    self._watching(seen)
+        except PromiseBroken as broken:
+            self.complaint = self.complaint or broken
+            self.machine.has_failed.set()
 
 
 async def _wait_for_ever(_: SimulatedProcess) -> int:

@@ -9,12 +9,13 @@ import random
 import secrets
 import socket
 import sys
+import sysconfig
 import threading
 import time
 import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from types import ModuleType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import Final, Self, final
 
 from runtime.chaos.outcome import ScenarioRefused
@@ -26,6 +27,13 @@ _REMEDY: Final = {
     "thread": "declare another actor",
     "socket": "use the scene's outside",
 }
+
+_HARMLESS: Final = frozenset({"coverage", "hypothesis", "logging", "trio", "warnings"})
+"""Packages that look at the clock or draw for themselves: it changes nothing an actor does."""
+
+_LIBRARIES: Final = tuple(
+    {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
 
 _FORBIDDEN: Final[tuple[tuple[ModuleType | type, str, str], ...]] = (
     *((time, name, "time") for name in ("time", "time_ns", "monotonic", "monotonic_ns")),
@@ -48,10 +56,14 @@ class Guard:
 
     The functions are replaced once by `installed` and look at a flag, so that entering costs
     next to nothing. What an engine does for an actor runs while the flag is down.
+
+    Attributes:
+        refusal: the first refusal, also when the actor has caught it; None while there is none.
     """
 
     def __init__(self) -> None:
         self._is_up = False
+        self.refusal: ScenarioRefused | None = None
 
     def __enter__(self) -> Self:
         self._is_up = True
@@ -83,10 +95,24 @@ class Guard:
         def watched(*args: object, **kwargs: object) -> object:
             if self._is_up:
                 caller = sys._getframe(1)  # noqa: SLF001 - the line is the point of the refusal
-                raise ScenarioRefused(
-                    f"{caller.f_code.co_filename}:{caller.f_lineno}: {owner.__name__}.{name} is"
-                    f" not available to an actor; {_REMEDY[kind]}."
-                )
+                if caller.f_globals.get("__name__", "").partition(".")[0] not in _HARMLESS:
+                    raise self._refused(caller, f"{owner.__name__}.{name}", kind)
             return function(*args, **kwargs)
 
         return watched
+
+    def _refused(self, caller: FrameType, what: str, kind: str) -> ScenarioRefused:
+        refusal = ScenarioRefused(
+            f"{_place(caller)}: {what} is not available to an actor; {_REMEDY[kind]}."
+        )
+        self.refusal = self.refusal or refusal
+        return refusal
+
+
+def _place(caller: FrameType) -> str:
+    """Return file and line of whoever has called a library, or the library that nobody called."""
+    frame: FrameType | None = caller
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame = frame.f_back
+    found = frame or caller
+    return f"{found.f_code.co_filename}:{found.f_lineno}"

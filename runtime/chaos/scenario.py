@@ -66,8 +66,11 @@ class Budgets:
         clock_jump: jumps of the wall clock in seconds, forward or back, each at most once.
         kill: actors ended with SIGKILL.
         pause: actors stopped and let go on later (SIGSTOP, SIGCONT).
+        sleep: times in seconds for which the machine sleeps, each at most once; its timers count
+            them or stand still.
         power_cut: the machine dies and starts again from what its disk has kept.
         disk_full: a write that finds no room.
+        io_error: a read or write that fails.
         fsync_failure: a flush that fails, after which its pages count as clean.
         drop: an answer that is lost; whoever asked does not know what came of it.
         duplicate: a request that is carried out twice.
@@ -78,8 +81,10 @@ class Budgets:
     clock_jump: tuple[float, ...] = ()
     kill: int = 0
     pause: int = 0
+    sleep: tuple[float, ...] = ()
     power_cut: int = 0
     disk_full: int = 0
+    io_error: int = 0
     fsync_failure: int = 0
     drop: int = 0
     duplicate: int = 0
@@ -141,8 +146,10 @@ class Plan(Generic[HandleT, LookT]):
         clock_jump: tuple[float, ...] = (),
         kill: int = 0,
         pause: int = 0,
+        sleep: tuple[float, ...] = (),
         power_cut: int = 0,
         disk_full: int = 0,
+        io_error: int = 0,
         fsync_failure: int = 0,
         drop: int = 0,
         duplicate: int = 0,
@@ -154,8 +161,10 @@ class Plan(Generic[HandleT, LookT]):
             clock_jump=clock_jump,
             kill=kill,
             pause=pause,
+            sleep=sleep,
             power_cut=power_cut,
             disk_full=disk_full,
+            io_error=io_error,
             fsync_failure=fsync_failure,
             drop=drop,
             duplicate=duplicate,

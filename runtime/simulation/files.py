@@ -7,6 +7,7 @@ from typing import Final, final
 from runtime.log import LogSink
 from runtime.machine_files import ExclusiveLock
 from runtime.scratch_file import ScratchFile
+from runtime.simulation.chance import Draws
 from runtime.simulation.processes import SimulatedProcess
 from runtime.simulation.trace import Trace
 
@@ -23,6 +24,17 @@ class Disk:
     def __init__(self) -> None:
         self.files: Final[dict[Path, bytes]] = {}
         self.locked: Final[dict[Path, SimulatedProcess]] = {}
+
+    def lose_power(self, chance: Draws) -> None:
+        """Let each file be whole, cut off, empty or gone: nothing here was ever flushed."""
+        for path in sorted(self.files):
+            left = chance.choice(("whole", "cut off", "empty", "gone"))
+            content = self.files.pop(path)
+            if left == "whole":
+                self.files[path] = content
+            elif left != "gone":
+                kept = chance.randrange(len(content) + 1) if left == "cut off" else 0
+                self.files[path] = content[:kept]
 
 
 @final

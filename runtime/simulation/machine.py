@@ -15,6 +15,7 @@ from runtime.identity import ProcessIdentity
 from runtime.process import ExitStatus, Spawner
 from runtime.simulation.chance import Chance, SeededIds
 from runtime.simulation.clock import SimulatedClock
+from runtime.simulation.fates import Fates
 from runtime.simulation.files import Disk, SimulatedFiles
 from runtime.simulation.network import SimulatedNetwork, Wires
 from runtime.simulation.processes import (
@@ -47,15 +48,21 @@ class Machine:
         has_failed: set with the first of them.
     """
 
-    def __init__(self, seed: int, nursery: trio.Nursery) -> None:
-        """Take over the order of the tasks of the current trio run."""
+    def __init__(self, seed: int, nursery: trio.Nursery, fates: Fates | None = None) -> None:
+        """Take over the order of the tasks of the current trio run.
+
+        Args:
+            fates: what becomes of what is sent; None lets all of it arrive.
+        """
         self.chance: Final = Chance(seed)
         self.clock: Final = SimulatedClock()
         self.trace: Final = Trace()
         self.disk: Final = Disk()
-        self.wires: Final = Wires(self.chance.stream("wires"), self.trace)
-        self.boot_id: Final = SeededIds(self.chance.stream("boot")).new_uuid()
-        self.processes: Final = Processes(self.chance.stream("pids"), self.boot_id, self.trace)
+        self.wires: Final = Wires(self.chance.stream("wires"), self.trace, fates)
+        self._boots: Final = SeededIds(self.chance.stream("boot"))
+        self.processes: Final = Processes(
+            self.chance.stream("pids"), self._boots.new_uuid(), self.trace
+        )
         self.failures: Final[list[tuple[str, BaseException]]] = []
         self.has_failed: Final = trio.Event()
         self._nursery: Final = nursery
@@ -64,7 +71,12 @@ class Machine:
         choose_tasks(self._order.randrange)
 
     def start(
-        self, name: str, program: Program, *, leader: ProcessIdentity | None = None
+        self,
+        name: str,
+        program: Program,
+        *,
+        leader: ProcessIdentity | None = None,
+        is_elsewhere: bool = False,
     ) -> SimulatedProcess:
         """Start a process at once.
 
@@ -72,8 +84,10 @@ class Machine:
             name: for the trace.
             program: what it runs; an error it raises is one of `failures`.
             leader: whose session it is in; None makes it the leader of its own.
+            is_elsewhere: True: it stands for somebody who outlives a power cut.
         """
         process = self.processes.new(name, leader)
+        process.is_elsewhere = is_elsewhere
         self._all.append(process)
         context = contextvars.copy_context()
         context.run(GROUP.set, process.group)
@@ -101,10 +115,25 @@ class Machine:
         for process in list(self.processes.living.values()):
             self.kill(process)
 
+    def cut_power(self, lose: Callable[[], None]) -> None:
+        """Let every process die at once, and the machine come up again.
+
+        Args:
+            lose: brings the disk into the state it has when the power is back; called when no
+                process is left.
+        """
+        self.trace.note("machine", "power cut")
+        for process in list(self.processes.living.values()):
+            if not process.is_elsewhere:
+                self.kill(process)
+        lose()
+        self.processes.boot(self._boots.new_uuid())
+        self.clock.boot()
+
     def step_clock(self, by_ms: int) -> None:
         """Set the wall clock forward, or back if negative."""
         self.trace.note("clock", "stepped", str(by_ms))
-        self.clock.stepped_ms += by_ms
+        self.clock.step(by_ms)
 
     async def sleep(self, for_s: float) -> None:
         """Let the whole machine sleep: no process runs, the wall clock goes on.

@@ -9,6 +9,7 @@ import trio
 from typing_extensions import override
 
 from runtime.simulation.chance import Draws
+from runtime.simulation.fates import FairFates, Fate, Fates
 from runtime.simulation.processes import SimulatedProcess
 from runtime.simulation.streams import SimulatedStream, stream_pair
 from runtime.simulation.trace import Trace
@@ -18,8 +19,10 @@ from runtime.simulation.trace import Trace
 class Wires:
     """Every listening socket and every connection of one machine."""
 
-    def __init__(self, chance: Draws, trace: Trace) -> None:
+    def __init__(self, chance: Draws, trace: Trace, fates: Fates | None = None) -> None:
+        """`fates` says what becomes of what is sent; None lets all of it arrive."""
         self._chance: Final = chance
+        self._fates: Final = fates or FairFates()
         self._trace: Final = trace
         self._made = 0
         self.listening: Final[dict[Path, SimulatedListener]] = {}
@@ -27,7 +30,11 @@ class Wires:
     def pair(self, name: str) -> tuple[SimulatedStream, SimulatedStream]:
         """Return both ends of a new connection; they belong to nobody yet."""
         self._made += 1
-        return stream_pair(f"{name}#{self._made}", self._chance, self._trace.note)
+        return stream_pair(f"{name}#{self._made}", self._chance, self._sent)
+
+    def _sent(self, end: str, data: bytes) -> Fate:
+        self._trace.note(end, "send", data)
+        return self._fates.of_sending(end)
 
 
 def own(stream: SimulatedStream, process: SimulatedProcess) -> SimulatedStream:

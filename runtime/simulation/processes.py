@@ -45,6 +45,7 @@ class SimulatedProcess:
         unwound: set when none of its tasks is left.
         output: the last words it printed.
         started_at: virtual seconds.
+        is_elsewhere: True: it outlives a power cut.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class SimulatedProcess:
         self.scope: Final = trio.CancelScope()
         self.handlers: Final[dict[int, Callable[[], None]]] = {}
         self.is_stopped = False
+        self.is_elsewhere = False
         self._pending: list[Signals] = []
         self._holdings: dict[int, Callable[[], None]] = {}
         self._next_holding = 0
@@ -109,12 +111,19 @@ class SimulatedProcess:
 
 @final
 class Processes:
-    """All processes of one machine, in the order of their start."""
+    """All processes of one machine, in the order of their start.
+
+    Attributes:
+        reuse: how often a new process gets the number of one that is gone, 0 to 1.
+        are_provable: False: nobody can tell whether a process that lives is the one it is named.
+    """
 
     def __init__(self, chance: Draws, ids: str, trace: Trace) -> None:
         """`ids` is the machine's boot id."""
         self._chance: Final = chance
-        self._boot: Final = ids
+        self._boot = ids
+        self.reuse = _REUSED
+        self.are_provable = True
         self._trace: Final = trace
         self._next_pid = FIRST_PID
         self._last_ticks = 0
@@ -135,6 +144,14 @@ class Processes:
         self.living[pid] = process
         self._trace.note(process.name, "started", identity.start_identity)
         return process
+
+    def boot(self, boot_id: str) -> None:
+        """Begin again with the first number: the machine has come up anew."""
+        self._boot = boot_id
+        self._next_pid = FIRST_PID
+        self._last_ticks = 0
+        self._free.clear()
+        self._trace.note("machine", "booted", boot_id)
 
     def end(self, process: SimulatedProcess, status: ExitStatus) -> None:
         """End a process here and now; a dead one stays as it died."""
@@ -192,9 +209,11 @@ class Processes:
             self.end(process, ExitStatus(None, int(number)))
 
     def _new_pid(self) -> int:
-        if self._free and self._chance.random() < _REUSED:
+        if self._free and self._chance.random() < self.reuse:
             return self._free.pop(self._chance.randrange(len(self._free)))
         self._next_pid += 1
+        while self._next_pid in self.living:
+            self._next_pid += 1
         return self._next_pid
 
 
@@ -218,8 +237,10 @@ class SimulatedProcessTable:
         return None if process is None else process.identity
 
     def is_alive(self, identity: ProcessIdentity) -> Liveness:
-        """Tell whether exactly this process lives; that can always be proven here."""
+        """Tell whether exactly this process lives."""
         self._own.check()
+        if identity.pid in self._processes.living and not self._processes.are_provable:
+            return Liveness.UNPROVABLE
         return Liveness.GONE if self._processes.found(identity) is None else Liveness.ALIVE
 
     def age_s(self, identity: ProcessIdentity) -> float | None:

@@ -7,6 +7,7 @@ import trio
 from typing_extensions import override
 
 from runtime.simulation.chance import Draws
+from runtime.simulation.fates import Fate
 
 CAPACITY_BYTES: Final = 65_536
 """What one direction holds before its sender has to wait."""
@@ -28,6 +29,7 @@ class _Direction:
         self.sender_gone = False
         self.receiver_gone = False
         self.is_reset = False
+        self.late_until = 0.0
         self._moved = trio.lowlevel.ParkingLot()
 
     def wake(self) -> None:
@@ -56,13 +58,14 @@ class SimulatedStream(trio.abc.Stream):
         incoming: _Direction,
         outgoing: _Direction,
         chance: Draws,
-        note: Callable[[str, bytes], None],
+        sent: Callable[[bytes], Fate],
     ) -> None:
+        """`sent` is told what is sent here, and says what becomes of it."""
         self.name: Final = name
         self._incoming: Final = incoming
         self._outgoing: Final = outgoing
         self._chance: Final = chance
-        self._note: Final = note
+        self._sent: Final = sent
         self._check: Callable[[], None] = lambda: None
         self._is_closed = False
 
@@ -75,7 +78,14 @@ class SimulatedStream(trio.abc.Stream):
         """Send everything, in pieces; a cancelled call may have sent a part."""
         await self._checkpoint()
         rest = bytes(data)
-        self._note("send", rest)
+        fate = self._sent(rest)
+        if fate.is_lost:
+            self._check_open()
+            self._break()
+            return
+        self._outgoing.late_until = max(
+            self._outgoing.late_until, trio.current_time() + fate.late_s
+        )
         while rest:
             self._check_open()
             if self._outgoing.receiver_gone:
@@ -109,10 +119,16 @@ class SimulatedStream(trio.abc.Stream):
         while True:
             self._check_open()
             if incoming.waiting:
+                if incoming.late_until > trio.current_time():
+                    await trio.sleep_until(incoming.late_until)
+                    self._check()
+                    continue
                 if self._chance.random() < _LATE:
                     await trio.sleep(self._chance.random() * _LATE_S_MAX)
                     self._check()
                     self._check_open()
+                    if not incoming.waiting:
+                        continue
                 size = self._piece(min(len(incoming.waiting), max_bytes or CAPACITY_BYTES))
                 data = bytes(incoming.waiting[:size])
                 del incoming.waiting[:size]
@@ -135,6 +151,13 @@ class SimulatedStream(trio.abc.Stream):
         self._incoming.receiver_gone = True
         self._outgoing.wake()
         self._incoming.wake()
+
+    def _break(self) -> None:
+        """Break the connection for both ends; what is under way is lost."""
+        for direction in (self._incoming, self._outgoing):
+            direction.waiting.clear()
+            direction.is_reset = direction.sender_gone = direction.receiver_gone = True
+            direction.wake()
 
     @override
     async def aclose(self) -> None:
@@ -160,21 +183,19 @@ class SimulatedStream(trio.abc.Stream):
 
 
 def stream_pair(
-    name: str, chance: Draws, note: Callable[[str, str, bytes], None]
+    name: str, chance: Draws, sent: Callable[[str, bytes], Fate]
 ) -> tuple[SimulatedStream, SimulatedStream]:
     """Return both ends of a new connection.
 
     Args:
         name: of the connection; the ends are called `<name>:a` and `<name>:b`.
         chance: where data is torn and how long it travels.
-        note: told who sends what.
+        sent: told which end sends what; says what becomes of it.
     """
     there, back = _Direction(), _Direction()
 
     def end(suffix: str, incoming: _Direction, outgoing: _Direction) -> SimulatedStream:
         own = f"{name}:{suffix}"
-        return SimulatedStream(
-            own, incoming, outgoing, chance, lambda what, data: note(own, what, data)
-        )
+        return SimulatedStream(own, incoming, outgoing, chance, lambda data: sent(own, data))
 
     return end("a", back, there), end("b", there, back)

@@ -1,4 +1,4 @@
-"""Named places at which a simulated process can be made to die."""
+"""Named places at which a simulated process can be made to die, or be looked at."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,10 +16,21 @@ class SimulatedSyncPoints:
         reached_count: how often each place was reached.
     """
 
-    def __init__(self, process: SimulatedProcess, die: Callable[[SimulatedProcess], None]) -> None:
-        """`die` ends the process."""
+    def __init__(
+        self,
+        process: SimulatedProcess,
+        die: Callable[[SimulatedProcess], None],
+        passing: Callable[[SimulatedProcess, SyncPoint], None] = lambda _, __: None,
+    ) -> None:
+        """Describe a process.
+
+        Args:
+            die: ends it.
+            passing: called wherever it comes by; may end it.
+        """
         self._process: Final = process
         self._die: Final = die
+        self._passing: Final = passing
         self._armed: dict[SyncPoint, int] = {}
         self.reached_count: Final[Counter[SyncPoint]] = Counter()
 
@@ -43,4 +54,6 @@ class SimulatedSyncPoints:
         if self._armed.get(point) == self.reached_count[point]:
             del self._armed[point]
             self._die(self._process)
-            self._process.check()
+        else:
+            self._passing(self._process, point)
+        self._process.check()

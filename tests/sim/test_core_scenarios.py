@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pi_workflows.chaos.core_scenarios import CORE
+from pi_workflows.chaos.sim_scenarios import hold, whole_system
 
 SEEDS_EACH = 2
 
 
 @pytest.mark.parametrize("seed", range(SEEDS_EACH))
-@pytest.mark.parametrize("name", CORE)
+@pytest.mark.parametrize("name", whole_system())
 def test_core_holds_in_this_order(name: str, seed: int) -> None:
     """The whole server tree under a mock clock, with inline commits and simulated children.
 
@@ -19,24 +19,18 @@ def test_core_holds_in_this_order(name: str, seed: int) -> None:
 
     Case: D24.
     """
-    CORE[name].simulate(seed)
-
-
-@pytest.mark.parametrize(("name", "seed"), [("runner_dies", 1276), ("sent_once", 5352)])
-def test_order_that_once_failed_holds(name: str, seed: int) -> None:
-    """One runner killed three times in a row; one killed with an answer still unread."""
-    CORE[name].simulate(seed)
+    hold(name, seed)
 
 
 @settings(max_examples=12, deadline=None, derandomize=True)
-@given(name=st.sampled_from(sorted(CORE)), seed=st.integers(0, 2**64))
+@given(name=st.sampled_from(sorted(whole_system())), seed=st.integers(0, 2**64))
 def test_core_holds_in_any_order(name: str, seed: int) -> None:
     """Case: D24."""
-    CORE[name].simulate(seed)
+    hold(name, seed)
 
 
 def test_run_alone_records_exactly_what_a_run_records() -> None:
-    simulated = CORE["one_run"].simulate(0)
+    simulated = hold("one_run", 0)
     events = [what for _, who, what, _ in simulated.trace.entries if who == "database"]
     assert events == [
         "run_created",
@@ -60,7 +54,7 @@ def test_lease_that_lapsed_in_a_sleep_is_claimed_again() -> None:
     """The run goes on under a later generation."""
     generations: set[int] = set()
     for seed in range(6):
-        simulated = CORE["machine_sleeps"].simulate(seed)
+        simulated = hold("machine_sleeps", seed)
         for _, who, what, text in simulated.trace.entries:
             if who == "database" and what == "lease.claimed":
                 generations.add(int(text.split(", ")[7]))

@@ -7,27 +7,27 @@ from typing import Final
 
 import pytest
 
-from pi_workflows.chaos.core_scenarios import CORE
+from pi_workflows.chaos.sim_scenarios import hold
 
 PROGRAM: Final = """
-from pi_workflows.chaos.core_scenarios import CORE
+from pi_workflows.chaos.sim_scenarios import hold
 
 for name in ("several_runs", "machine_sleeps", "views_converge", "storm"):
-    print(CORE[name].simulate(7).trace.digest())
+    print(hold(name, 7).trace.digest())
 """
 
 
 @pytest.mark.parametrize("name", ["several_runs", "server_dies", "machine_sleeps"])
 def test_same_seed_gives_the_same_trace(name: str) -> None:
     """Case: D24."""
-    first, *others = [CORE[name].simulate(11) for _ in range(3)]
+    first, *others = [hold(name, 11) for _ in range(3)]
     for other in others:
         assert other.trace.entries == first.trace.entries
         assert other.trace.digest() == first.trace.digest()
 
 
 def test_other_seeds_give_other_orders() -> None:
-    digests = {CORE["several_runs"].simulate(seed).trace.digest() for seed in range(5)}
+    digests = {hold("several_runs", seed).trace.digest() for seed in range(5)}
     assert len(digests) == 5
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from actors.scheduler import Scheduler
 from pi_workflows.chaos import simulated_state
-from pi_workflows.chaos.core_scenarios import CORE
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.outside import Outside
+from pi_workflows.chaos.sim_scenarios import hold
 from pi_workflows.chaos.simulated_runner import SimulatedRunner
 from pi_workflows.runner.engine import Engine
 from pi_workflows.runner.messages import Call, CallResult
@@ -24,7 +24,7 @@ def broken_by(name: str) -> str:
     """Return what a scenario complains of in the first order in which it fails; "" for none."""
     for seed in range(SEEDS):
         try:
-            CORE[name].simulate(seed)
+            hold(name, seed)
         except (InvariantBroken, SimulationBroken) as broken:
             return str(broken)
     return ""
@@ -80,4 +80,4 @@ def test_bug_in_the_server_ends_the_simulation_at_once(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Scheduler, "_admit_due", bug)
     with pytest.raises(SimulationBroken, match=r"server-\d+ failed: ZeroDivisionError"):
-        CORE["server_dies"].simulate(1)
+        hold("server_dies", 1)

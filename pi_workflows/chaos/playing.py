@@ -1,0 +1,210 @@
+"""One exploration of a declared scenario: first anything may fail, then nothing does.
+
+While faults may happen the runs are started, the actors act and a server is kept alive. Then all
+that stands still goes on, the disk is repaired, and everything that was acknowledged has to come
+to its end within a bounded virtual time.
+"""
+
+import linecache
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, final
+
+import trio
+
+from pi_workflows.chaos.guarded import guarded
+from pi_workflows.chaos.invariants import InvariantBroken
+from pi_workflows.chaos.keeping import Keeper, require_quiet, status_of
+from pi_workflows.chaos.seen import Seen
+from pi_workflows.chaos.sim_timeline import Timeline
+from pi_workflows.chaos.simulate import Circumstances, simulate
+from pi_workflows.chaos.simulated_world import Installation, SimulatedWorld, some_work
+from pi_workflows.chaos.stage import Stage
+from runtime.chaos.choices import Choices, Source
+from runtime.chaos.outcome import PromiseBroken, ScenarioRefused
+from runtime.chaos.scenario import ActorBody, Scenario
+from runtime.simulation.trace import Trace
+
+SETTLED: Final = frozenset({"completed", "failed", "timed_out", "cancelled", "ambiguous"})
+"""What a run of an actor may come to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What an exploration was.
+
+    Attributes:
+        choices: every decision.
+        error: what it broke; None if it held.
+        fired: how often each kind of fault really happened.
+        checks: how often each invariant ran.
+        virtual_s: how long it took in its own time.
+    """
+
+    trace: Trace
+    timeline: Timeline
+    choices: Choices
+    error: Exception | None
+    fired: Counter[str]
+    checks: Counter[str]
+    virtual_s: float
+
+
+@final
+class Play:
+    """A declared scenario as a story of a simulated world."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage: Final = stage
+        self._runs: Final[dict[str, frozenset[str]]] = {}
+        names = [*stage.always_checks, *stage.final_checks]
+        self.checks: Final[Counter[str]] = Counter(dict.fromkeys(names, 0))
+
+    async def story(self, world: SimulatedWorld) -> None:
+        """Play it.
+
+        Raises:
+            InvariantBroken: something acknowledged does not end, or something is left behind.
+        """
+        async with trio.open_nursery() as upkeep:
+            if self._stage.keeps_server:
+                upkeep.start_soon(Keeper(world).keep)
+            async with trio.open_nursery() as weather:
+                weather.start_soon(self._weather, world)
+                async with trio.open_nursery() as acts:
+                    self._begin(acts, world)
+                weather.cancel_scope.cancel()
+            world.calm()
+            await self._settle(world)
+            upkeep.cancel_scope.cancel()
+        for server in world.servers():
+            await server.stop()
+        require_quiet(world)
+
+    def watched(self, seen: Seen) -> None:
+        """Check what must always hold."""
+        self._check(self._stage.always_checks, seen)
+
+    def looked(self, seen: Seen) -> None:
+        """Check what must hold in the end, and once more what must always."""
+        self._check(self._stage.always_checks, seen)
+        self._check(self._stage.final_checks, seen)
+
+    def _begin(self, acts: trio.Nursery, world: SimulatedWorld) -> None:
+        for plan in self._stage.actors:
+            for _ in plan.names:
+                acts.start_soon(self._act, plan.body, world)
+        acts.start_soon(self._start_runs, world)
+
+    async def _weather(self, world: SimulatedWorld) -> None:
+        await world.faults.blow()
+        world.calm()
+
+    async def _act(self, body: ActorBody[SimulatedWorld], world: SimulatedWorld) -> None:
+        await guarded(world.guard, body(world))
+
+    async def _start_runs(self, world: SimulatedWorld) -> None:
+        client = world.client()
+        for wanted in self._stage.wanted:
+            run_id = await world.start_run(client, wanted.workflow, wanted.run_input)
+            self._runs[run_id] = wanted.ends
+        await self._ended(world, list(self._runs))
+
+    async def _settle(self, world: SimulatedWorld) -> None:
+        """Require the end of every run that was acknowledged, whoever has started it."""
+        if self._stage.keeps_server:
+            await self._ended(world, world.acknowledged_runs())
+
+    async def _ended(self, world: SimulatedWorld, runs: list[str]) -> None:
+        client = world.client()
+        for run_id in runs:
+            status = status_of(await world.await_end(client, run_id))
+            ends = self._runs.get(run_id, SETTLED)
+            if status not in ends:
+                raise InvariantBroken(
+                    f"{run_id} is {status}, and not {' or '.join(sorted(ends))}", "P8"
+                )
+
+    def _check(self, checks: dict[str, Callable[[Seen], None]], seen: Seen) -> None:
+        for name, check in checks.items():
+            self.checks[name] += 1
+            try:
+                check(seen)
+            except AssertionError as broken:
+                raise InvariantBroken(f"{name}: {_words_of(broken)}", name) from broken
+
+
+def play(
+    scenario: Scenario[Stage], seed: int, source: Source, *, folder: Path | None = None
+) -> Played:
+    """Explore a scenario once; what it breaks is in the answer.
+
+    Args:
+        seed: decides the order of everything.
+        source: decides which faults happen.
+        folder: an empty real folder for the database; None makes one and removes it.
+
+    Raises:
+        ScenarioRefused: it cannot be explored as it is written.
+    """
+    stage = staged(scenario)
+    acting = Play(stage)
+    around = Circumstances(budgets=stage.budgets, source=source, look=acting.looked)
+    if stage.always_checks:
+        around.watch = acting.watched
+    error: Exception | None = None
+    try:
+        simulate(acting.story, seed, installation_of(stage), around, folder=folder)
+    except ScenarioRefused:
+        raise
+    except Exception as broken:  # noqa: BLE001 - whatever ends an exploration is its finding
+        error = broken
+    world = around.world
+    assert world is not None, "a world is made before anything can fail in it"
+    book = world.book
+    return Played(
+        world.machine.trace,
+        world.timeline,
+        book.choices,
+        error,
+        book.fired,
+        acting.checks,
+        around.virtual_s,
+    )
+
+
+def staged(scenario: Scenario[Stage]) -> Stage:
+    """Return what a scenario declares.
+
+    Raises:
+        ScenarioRefused: it declares nothing that could happen.
+    """
+    stage = Stage(folder=Path(scenario.place.rpartition(":")[0]).parent)
+    scenario.body(stage)
+    if not stage.wanted and not stage.actors:
+        raise ScenarioRefused(
+            f"{scenario.place}: {scenario.name} starts no run and declares no actor."
+        )
+    return stage
+
+
+def installation_of(stage: Stage) -> Installation:
+    """Return what there is before the scenario begins."""
+    return Installation(
+        workflows=stage.workflows,
+        capacity=stage.capacity,
+        work_s=stage.work_s or some_work,
+        victims=stage.victims,
+        stand_ins=stage.stand_ins,
+    )
+
+
+def _words_of(broken: AssertionError) -> str:
+    """Return the message of a failed assertion, or the line that failed."""
+    if str(broken) or isinstance(broken, PromiseBroken):
+        return str(broken).split("\n", 1)[0]
+    last = traceback.extract_tb(broken.__traceback__)[-1]
+    return linecache.getline(last.filename, last.lineno or 0).strip()

@@ -1,0 +1,125 @@
+"""The whole system while people give commands that meet each other."""
+
+import trio
+
+from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
+from pi_workflows.chaos.invariants import InvariantBroken
+from pi_workflows.chaos.keeping import status_of
+from pi_workflows.chaos.seen import Seen
+from pi_workflows.chaos.simulated_world import SimulatedWorld
+from pi_workflows.chaos.stage import Stage, simulation
+from pi_workflows.client.errors import Refused
+
+_RUNS = 3
+_BUSY_S = 6.0
+_LAUNCH_S = 0.3
+"""About as long as it takes from a start to the first word of its runner."""
+
+_OVER = frozenset({"cancelled", "completed"})
+
+
+async def cancel(world: SimulatedWorld, run_id: str) -> None:
+    """Cancel a run; it may have ended before.
+
+    Raises:
+        InvariantBroken: it is neither cancelled nor completed in the end.
+    """
+    client = world.client()
+    try:
+        await client.call("run.cancel", {}, run_id=run_id)
+    except Refused as lost:
+        if lost.outcome != "conflict":
+            raise
+    status = status_of(await world.await_end(client, run_id))
+    if status not in _OVER:
+        raise InvariantBroken(f"{run_id} was cancelled and is {status}", "P2")
+
+
+def ends_once(seen: Seen) -> None:
+    """Each run has one end."""
+    ends = [
+        event.resource_id
+        for event in seen.events()
+        if event.event_type in {"run_cancelled", "run_completed", "run_failed"}
+    ]
+    assert len(ends) == len(set(ends)), f"more than one end: {sorted(ends)}"
+
+
+@simulation(promises=("P2", "P8"))
+def run_is_cancelled(s: Stage) -> None:
+    """A run is cancelled at any instant: it ends once, cancelled or completed."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS, ends=_OVER)
+    s.faults(kill=2, drop=1, duplicate=1)
+
+    @s.actor()
+    async def owner(world: SimulatedWorld) -> None:
+        run_id = world.chance.choice(await world.await_runs(_RUNS))
+        await trio.sleep(world.chance.random() * _BUSY_S)
+        await cancel(world, run_id)
+
+    s.always(ends_once)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P2", "P7", "P8"))
+def cancel_meets_launch(s: Stage) -> None:
+    """A run is cancelled while it is queued or its runner is just being started."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS, ends=_OVER)
+    s.capacity = 1
+    s.faults(kill=2, delay=2, duplicate=1)
+
+    @s.actor(count=2)
+    async def owner(world: SimulatedWorld) -> None:
+        number = 1 + world.chance.randrange(_RUNS)
+        run_id = (await world.await_runs(number))[-1]
+        await trio.sleep(world.chance.random() * _LAUNCH_S)
+        await cancel(world, run_id)
+
+    s.always(ends_once)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P2", "P8"))
+def retry_meets_cancel(s: Stage) -> None:
+    """A run is cancelled while its node fails and waits for its next try."""
+    core_workflows(s)
+    s.run("stubborn", times=_RUNS, ends=_OVER)
+    s.faults(kill=2, duplicate=1)
+
+    @s.actor(count=2)
+    async def owner(world: SimulatedWorld) -> None:
+        run_id = world.chance.choice(await world.await_runs(_RUNS))
+        await trio.sleep(world.chance.random() * _BUSY_S)
+        await cancel(world, run_id)
+
+    @s.finally_
+    def nothing_is_tried_after_the_cancel(seen: Seen) -> None:
+        cancelled: set[str] = set()
+        for event in seen.events():
+            if event.event_type == "run_cancelled":
+                cancelled.add(event.resource_id)
+            assert event.event_type != "node_started" or event.resource_id not in cancelled, (
+                f"{event.resource_id} goes on after its cancel"
+            )
+
+    s.always(ends_once)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P3", "P8"))
+def two_servers_start(s: Stage) -> None:
+    """Several servers are started at one instant: one serves, the others say why not."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.faults(kill=2, pause=1)
+
+    @s.actor()
+    async def hurry(world: SimulatedWorld) -> None:
+        for _ in range(_RUNS):
+            for _ in range(2):
+                world.start_server()
+            await trio.sleep(world.chance.random() * _BUSY_S)
+
+    s.finally_(all_added_up)

@@ -1,0 +1,141 @@
+"""The whole system while runners, servers and the machine under them die or stand still."""
+
+from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
+from pi_workflows.chaos.keeping import watch_to_the_end
+from pi_workflows.chaos.simulated_world import SimulatedWorld
+from pi_workflows.chaos.stage import Stage, simulation
+
+_RUNS = 3
+_DECIDED_BY_A_PERSON = frozenset({"completed", "ambiguous"})
+
+
+@simulation(promises=("P8",))
+def one_run(s: Stage) -> None:
+    """A run of compute and action nodes, and nothing else happens."""
+    core_workflows(s)
+    s.run("tally")
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P8",))
+def several_runs(s: Stage) -> None:
+    """More runs than may be served at a time, over wires that lose, repeat and delay."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.faults(drop=3, duplicate=2, delay=4)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P3", "P4", "P8"))
+def runner_dies(s: Stage) -> None:
+    """Runners are killed at any instant."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.victims = frozenset({"runner"})
+    s.faults(kill=3)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P3", "P4", "P8"))
+def runner_freezes(s: Stage) -> None:
+    """A runner stands still, perhaps for longer than its claim lasts, and then goes on."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.victims = frozenset({"runner"})
+    s.faults(pause=2, delay=2)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P1", "P2", "P8"))
+def server_dies(s: Stage) -> None:
+    """Servers are killed at any instant and at named places, while they start too."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.victims = frozenset({"server"})
+    s.faults(kill=4)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P3", "P4", "P8"))
+def server_freezes(s: Stage) -> None:
+    """A server stands still, another is started, and the first goes on if it still lives.
+
+    The other one is refused, or takes over and ends exactly the first: that depends on whether
+    the claim of the first has lapsed by then.
+    """
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.victims = frozenset({"server"})
+    s.faults(pause=3)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P3", "P8"))
+def names_are_used_again(s: Stage) -> None:
+    """Every process gets the number of one that is gone, and nobody is taken for another."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.faults(kill=5, pause=1)
+
+    @s.actor()
+    async def reuse(world: SimulatedWorld) -> None:
+        world.machine.processes.reuse = 1.0
+
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P5", "P8"))
+def charged_once(s: Stage) -> None:
+    """Everything dies around a manual effect: nobody charges twice.
+
+    A run completes, or stands still with its effect ambiguous.
+    """
+    core_workflows(s)
+    s.run("charge", times=_RUNS, ends=_DECIDED_BY_A_PERSON)
+    s.faults(kill=5, pause=1, power_cut=1, drop=1)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P5", "P8"))
+def sent_once(s: Stage) -> None:
+    """Everything dies around an effect that can be looked for: it is sent once."""
+    core_workflows(s)
+    s.run("parcel", times=_RUNS)
+    s.faults(kill=5, pause=1, power_cut=1, drop=1)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P8",))
+def views_converge(s: Stage) -> None:
+    """A live view shows the end of its run, however many servers and connections die."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.victims = frozenset({"server"})
+    s.faults(kill=3, drop=3, delay=2)
+
+    @s.actor(count=_RUNS)
+    async def viewer(world: SimulatedWorld) -> None:
+        async with world.live_client() as live:
+            run_id = world.chance.choice(await world.await_runs(_RUNS))
+            await watch_to_the_end(live, run_id)
+
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P8",))
+def code_is_late(s: Stage) -> None:
+    """User code overruns its deadline, and now and then its grace, so that it is abandoned."""
+    core_workflows(s)
+    s.run("patience", times=_RUNS)
+    s.faults(kill=1)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P1", "P8", "P9"))
+def power_goes(s: Stage) -> None:
+    """The power goes, and the disk keeps as little of what was not flushed as it may."""
+    core_workflows(s)
+    for workflow in ("tally", "parcel", "stubborn"):
+        s.run(workflow)
+    s.faults(power_cut=2, kill=1)
+    s.finally_(all_added_up)
