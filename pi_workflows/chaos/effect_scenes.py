@@ -7,17 +7,10 @@ dies, and arrives apart from every commit of the run.
 from dataclasses import dataclass
 from typing import Final
 
+from pi_workflows.chaos.courier import ACT, CONTROL, FETCH, Courier, Runner
 from pi_workflows.chaos.run_looks import check_run, effect_row
-from pi_workflows.chaos.run_scenes import (
-    ACT,
-    CONTROL,
-    FETCH,
-    Courier,
-    Runner,
-    served,
-    tell,
-)
-from pi_workflows.chaos.scene import AnswerLost, Command, Look, Me, Scene
+from pi_workflows.chaos.run_scenes import say_again, served, tell
+from pi_workflows.chaos.scene import Command, Look, Me, Scene
 from pi_workflows.protocol.ids import ResourceId
 from pi_workflows.protocol.states import EffectStatus, OwnerType, RecoveryKind
 from runtime.chaos.outcome import PromiseBroken
@@ -136,16 +129,10 @@ async def resolve(me: Me, run: Courier, verb: Verb, reason: str = "I looked") ->
     Whoever gets no answer says it again.
     """
     said = Resolution(verb, reason)
-    for _ in range(2):
-        try:
-            return await me.do(
-                lambda tx: resolve_effect(tx, CONTROL, run.effect, said), point="resolve"
-            )
-        except (ClaimLostError, EffectNotAmbiguousError, EffectSettledError, RetryRefusedError):
-            return None
-        except AnswerLost:
-            continue
-    return None
+    refusals = (ClaimLostError, EffectNotAmbiguousError, EffectSettledError, RetryRefusedError)
+    return await say_again(
+        me, lambda tx: resolve_effect(tx, CONTROL, run.effect, said), "resolve", refusals
+    )
 
 
 def arrivals(look: Look, errand_: Errand) -> int:

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from pi_workflows.chaos.courier import Courier
 from pi_workflows.chaos.lease_history import check_lease
-from pi_workflows.chaos.run_scenes import Courier
 from pi_workflows.chaos.scene import Look
 from pi_workflows.protocol.states import RunStatus, WorkerMessageOutcome
 from runtime.chaos.outcome import PromiseBroken
@@ -27,9 +27,12 @@ def check_run(look: Look, run: Courier) -> None:
     """
     check_lease(look, run.resource)
     row, queue = run_row(look, run), queue_row(look, run)
-    ends = [event for event in look.events(run.resource) if event.event_type in ENDS]
+    events = look.events(run.resource)
+    ends = [event for event in events if event.event_type in ENDS]
     if len(ends) != int(row.terminal):
         raise PromiseBroken(f"P3: the run is {row.status} after {len(ends)} ends")
+    if ends and ends[0] is not events[-1]:
+        raise PromiseBroken(f"P4: {events[-1].event_type} follows the end of the run")
     if row.terminal and queue.status in {"queued", "starting", "running", "parked"}:
         raise PromiseBroken(f"P2: the run is {row.status} and its place in the queue is open")
     finished = look.events(run.resource, "node_finished")

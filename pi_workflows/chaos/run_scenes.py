@@ -9,31 +9,23 @@ await tell(me, run, start, run.finishes(start))
 """
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final
 
-from pi_workflows.chaos.scene import Command, Me, Scene
-from pi_workflows.protocol import version
+from pi_workflows.chaos.courier import CONTROL, Courier, Runner, courier
+from pi_workflows.chaos.scene import AnswerLost, Command, Me, ResultT, Scene
 from pi_workflows.protocol.canonical import JsonObject
-from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.ids import (
-    EffectId,
-    ResourceId,
-    RunId,
     WorkerEpoch,
-    effect_id,
-    run_resource_id,
 )
 from pi_workflows.protocol.states import (
     ActorType,
-    EffectAttemptOutcome,
     OwnerType,
     RecoveryKind,
-    RunStatus,
-    StepOutcome,
     WorkerStatus,
 )
-from store import effects, recovery, run_claiming, run_messages, workers
+from store import recovery, run_claiming, run_messages, run_parking, runs, workers
 from store.authority import Claim, Permit, holding
 from store.blobs import Blob
 from store.errors import (
@@ -41,194 +33,20 @@ from store.errors import (
     IllegalTransitionError,
     LeaseHeldError,
     NotClaimableError,
+    Rejected,
 )
 from store.leases import Owner, host_permit
 from store.proposals import (
-    FinishAttempt,
-    FinishRun,
-    Message,
-    ReserveEffect,
-    SettleEffect,
-    StartAttempt,
     Transition,
 )
 from store.resources import Actor
-from store.run_creation import NewRun, create_run
+from store.run_cancelling import CancelReply, cancel_run
 from store.run_messages import Answered
+from store.run_resuming import ResumeReply, RunEndedError, resume_run
 from store.transaction import IdSource, Transaction, new_token
 
-FETCH: Final = "fetch"
-ACT: Final = "act"
-MAIL: Final = "mail.send"
 SERVER: Final = "server"
-CONTROL: Final = Permit(Actor(ActorType.CONTROL))
 SYSTEM: Final = Permit(Actor(ActorType.SYSTEM))
-
-_DONE: Final[JsonObject] = {"done": True}
-
-
-@dataclass(frozen=True, slots=True)
-class Courier:
-    """A run of two nodes: `fetch` computes, `act` acts outside, and that is the end.
-
-    Attributes:
-        recovery: what may be done with the effect of `act` when nobody saw its end.
-        graph: as it is stored.
-    """
-
-    run_id: RunId
-    recovery: RecoveryKind
-    graph: JsonObject
-    definition: DefinitionSnapshot
-
-    @property
-    def resource(self) -> ResourceId:
-        """The resource on which the run's lease and events are."""
-        return run_resource_id(self.run_id)
-
-    @property
-    def effect(self) -> EffectId:
-        """The effect of `act`."""
-        return effect_id(self.resource, MAIL, self.key)
-
-    @property
-    def key(self) -> str:
-        """The key by which the outside can tell that a mail came twice."""
-        return effects.action_key(self.run_id, MAIL, ACT, 1)
-
-    def create(self, tx: Transaction) -> object:
-        """Queue the run."""
-        new = NewRun(
-            run_id=self.run_id,
-            workflow_name="courier",
-            workflow_ref="courier",
-            project_path="/projects/one",
-            source_path="/projects/one/courier.workflow.py",
-            source_hash="ab" * 32,
-            snapshot=Blob.of_json(self.graph),
-            run_input=Blob.of_json({"to": "somebody"}),
-            launch_options=Blob.of_json({}),
-            title=None,
-            origin_session_id=None,
-        )
-        return create_run(tx, CONTROL, new)
-
-
-def courier(
-    run_id: RunId,
-    recovery_kind: RecoveryKind = RecoveryKind.IDEMPOTENT,
-    retry: JsonObject | None = None,
-) -> Courier:
-    """Describe a run.
-
-    Args:
-        retry: of `fetch`, as a definition spells it; None declares none.
-    """
-    fetch: JsonObject = {"id": FETCH, "type": "compute"}
-    if retry is not None:
-        fetch["retry"] = retry
-    effect: JsonObject = {"type": MAIL, "recovery": recovery_kind.value}
-    graph: JsonObject = {
-        "schema": version.DEFINITION_SNAPSHOT,
-        "name": "courier",
-        "startAt": FETCH,
-        "maxSteps": 6,
-        "nodes": [fetch, {"id": ACT, "type": "action", "effect": effect}],
-        "edges": [{"from": FETCH, "to": ACT}],
-        "mounts": [],
-        "settings": None,
-    }
-    return Courier(run_id, recovery_kind, graph, DefinitionSnapshot.parse(graph))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Runner:
-    """A run in service: the claim it is served under, and what its one child may say.
-
-    Attributes:
-        claim: its generation numbers the child as well.
-    """
-
-    run: Courier
-    claim: Claim
-
-    @property
-    def permit(self) -> Permit:
-        """What the server shows when it passes the child's words on."""
-        return Permit(Actor(ActorType.HOST, self.claim.owner_id), self.claim)
-
-    @property
-    def worker_epoch(self) -> WorkerEpoch:
-        """The id of the child."""
-        return WorkerEpoch(f"{self.run.run_id}-child-{self.claim.generation}")
-
-    def starts(self, node_id: str) -> StartAttempt:
-        """Propose a try of a node, in its first visit."""
-        node = self.run.definition.nodes[node_id]
-        attempt_id = f"{self.worker_epoch}-{node_id}"
-        return StartAttempt(attempt_id, node_id, node.node_type, 1, 0, None)
-
-    def finishes(self, start: StartAttempt) -> FinishAttempt:
-        """Propose that a try went well."""
-        return _finish(start, StepOutcome.OK)
-
-    def fails(self, start: StartAttempt, *, retry: bool = False) -> FinishAttempt:
-        """Propose that a try failed; `retry` announces another one."""
-        return dataclasses.replace(_finish(start, StepOutcome.FAILED), retry=retry)
-
-    def reserves(self, start: StartAttempt, *, observed: bool = False) -> ReserveEffect:
-        """Propose to act outside; `observed` says that a look found nothing there."""
-        kind = self.run.recovery.value
-        payload = Blob.of_json({"request": "please", "recovery": kind})
-        return ReserveEffect(
-            start.attempt_id, start.node_id, start.visit, MAIL, kind, payload, observed
-        )
-
-    def settles(
-        self,
-        outcome: EffectAttemptOutcome = EffectAttemptOutcome.APPLIED,
-        *,
-        number: int = 1,
-        observed: bool = False,
-    ) -> SettleEffect:
-        """Propose how the effect's try `number` ended; `observed` says that a look found out."""
-        applied = outcome is EffectAttemptOutcome.APPLIED
-        result = Blob.of_json(_DONE) if applied else None
-        return SettleEffect(self.run.effect, number, outcome, result, None, observed)
-
-    def completes(self) -> FinishRun:
-        """Propose the good end."""
-        return FinishRun(RunStatus.COMPLETED, Blob.of_json(_DONE), None)
-
-    def message(self, *transitions: Transition, message_id: str | None = None) -> Message:
-        """Make a message; its id and fingerprint follow from what it says.
-
-        Args:
-            message_id: None means that a message that says something else has another id.
-        """
-        fingerprint = Blob.of_text(repr(transitions)).blob_hash
-        return Message(
-            run_id=self.run.run_id,
-            worker_epoch=self.worker_epoch,
-            message_id=message_id or fingerprint.hex()[:12],
-            fingerprint=fingerprint,
-            transitions=transitions,
-            definition=self.run.definition,
-            owner_id=self.claim.owner_id,
-        )
-
-
-def _finish(start: StartAttempt, outcome: StepOutcome) -> FinishAttempt:
-    if outcome is StepOutcome.OK:
-        output = Blob.of_json(_DONE)
-        return FinishAttempt(
-            start.attempt_id, start.node_id, outcome, output, _DONE, None, None, None
-        )
-    error = "it did not work"
-    return FinishAttempt(
-        start.attempt_id, start.node_id, outcome, None, None, Blob.of_text(error), error, None
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,3 +166,93 @@ async def tell(
         )
     except ClaimLostError:
         return None
+
+
+async def launch_in_steps(me: Me, run: Courier) -> None:
+    """Claim a run and launch a child as a server does, in three commits.
+
+    What a `launch` or a `ready` comes to is whether the run had ended before.
+    """
+    owner = Owner(OwnerType.HOST, me.name)
+    try:
+        claimed = await me.do(
+            lambda tx: run_claiming.claim_run(tx, host_permit(me.name), run.run_id, owner),
+            point="take",
+        )
+    except (LeaseHeldError, NotClaimableError):
+        return
+    runner = Runner(run, claimed.claim)
+    if await me.unless_lost(_launching(runner), "launch"):
+        await me.unless_lost(_readying(runner), "ready")
+
+
+def _launching(runner: Runner) -> Command[object]:
+    def command(tx: Transaction) -> object:
+        ended = runs.require(tx, runner.run.run_id).terminal
+        envelope = Blob.of_json({})
+        generation = runner.claim.generation
+        launch = workers.Launch(runner.worker_epoch, runner.run.run_id, generation, 1, envelope)
+        run_claiming.launch(tx, runner.permit, launch)
+        return ended
+
+    return command
+
+
+def _readying(runner: Runner) -> Command[object]:
+    def command(tx: Transaction) -> object:
+        ended = runs.require(tx, runner.run.run_id).terminal
+        run_claiming.child_ready(tx, runner.permit, runner.run.run_id, runner.worker_epoch)
+        return ended
+
+    return command
+
+
+def recovering(left: Sequence[Courier]) -> Command[object]:
+    """Return the command that gives up what a dead server left of many runs."""
+
+    def command(tx: Transaction) -> object:
+        for run in left:
+            leaving(run)(tx)
+        return None
+
+    return command
+
+
+async def leave(me: Me, runner: Runner) -> bool:
+    """Give a run up as its owner; False when it is another's by now."""
+    run_id = runner.run.run_id
+    return await me.unless_lost(
+        lambda tx: run_parking.hand_back(tx, runner.claim, run_id).status, "leave"
+    )
+
+
+async def cancel(me: Me, run: Courier, claim: Claim | None = None) -> CancelReply | None:
+    """Cancel a run as an operator does, again if no answer comes.
+
+    Returns:
+        None when it is owned and `claim` is not its claim.
+    """
+    permit = Permit(Actor(ActorType.CONTROL), claim)
+    return await say_again(
+        me, lambda tx: cancel_run(tx, permit, run.run_id, None), "cancel", (ClaimLostError,)
+    )
+
+
+async def resume(me: Me, run: Courier) -> ResumeReply | None:
+    """Resume a run as an operator does, again if no answer comes; None when it may not be."""
+    refusals = (RunEndedError, ClaimLostError)
+    return await say_again(me, lambda tx: resume_run(tx, CONTROL, run.run_id), "resume", refusals)
+
+
+async def say_again(
+    me: Me, command: Command[ResultT], point: str, refusals: tuple[type[Rejected], ...]
+) -> ResultT | None:
+    """Ask at most twice; None when the command is refused so, or no answer comes at all."""
+    for _ in range(2):
+        try:
+            return await me.do(command, point=point)
+        except refusals:
+            return None
+        except AnswerLost:
+            continue
+    return None

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pi_workflows.chaos.courier import ACT
 from pi_workflows.chaos.effect_scenes import act as go_and_act
 from pi_workflows.chaos.effect_scenes import (
     acting,
@@ -14,7 +15,7 @@ from pi_workflows.chaos.effect_scenes import (
     words,
 )
 from pi_workflows.chaos.run_looks import effect_row, queue_row, run_row
-from pi_workflows.chaos.run_scenes import ACT, serve, take_over, tell
+from pi_workflows.chaos.run_scenes import serve, take_over, tell
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from pi_workflows.protocol.states import (
     EffectAttemptOutcome,

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from pi_workflows.chaos.courier import FETCH
 from pi_workflows.chaos.lease_history import CLAIMED, RELEASED, check_lease
 from pi_workflows.chaos.run_looks import check_run, run_row
-from pi_workflows.chaos.run_scenes import FETCH, served, take_over, tell
+from pi_workflows.chaos.run_scenes import served, take_over, tell
 from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
 from pi_workflows.protocol.states import ActorType
 from store import host, leases

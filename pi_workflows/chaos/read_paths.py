@@ -1,0 +1,67 @@
+"""Every question that the product asks its store, by name."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from pi_workflows.chaos.courier import Courier
+from store import (
+    effect_lists,
+    host,
+    progress,
+    projection,
+    projection_weight,
+    quick_check,
+    recovery,
+    run_history,
+    run_lists,
+    run_queue,
+    run_summaries,
+    run_views,
+    runner_ends,
+    runs,
+    server_counts,
+    state_status,
+    unresolved_effects,
+    verification,
+)
+from store.event_log import every_event
+from store.transaction import Reading
+
+ReadPath = Callable[[Reading, Courier], object]
+
+PATHS: Final[Mapping[str, ReadPath]] = MappingProxyType(
+    {
+        "state of a run": lambda reading, run: projection.run_state(reading, run.run_id),
+        "weight of a run": lambda reading, run: projection_weight.body_bytes(reading, run.run_id),
+        "view of a run": lambda reading, run: run_views.run_view(reading, run.run_id),
+        "list of runs": lambda reading, _: run_lists.page(reading, limit=10),
+        "row of a run": lambda reading, run: runs.require(reading, run.run_id),
+        "steps of a run": lambda reading, run: run_history.page(reading, run.run_id, 0),
+        "summary of a run": lambda reading, run: run_summaries.require(reading, run.run_id),
+        "last words of a run": lambda reading, run: run_queue.last_words(reading, run.run_id),
+        "bad end of a runner": lambda reading, run: runner_ends.bad_end(reading, run.run_id),
+        "progress of a run": lambda reading, run: progress.has_progressed(reading, run.run_id),
+        "list of effects": lambda reading, run: effect_lists.page(
+            reading, run_id=run.run_id, settled_too=True, limit=10
+        ),
+        "unresolved effects": lambda reading, run: unresolved_effects.unresolved(
+            reading, run.resource, limit=64
+        ),
+        "what may be claimed": lambda reading, _: run_queue.claimable(reading, 10),
+        "what a start recovers": lambda reading, _: recovery.under_way(reading),
+        "the server's claim": lambda reading, _: host.current(reading),
+        "counts of the server": lambda reading, _: server_counts.counts(reading),
+        "status of the state": lambda reading, _: state_status.state_status(reading, wal_bytes=0),
+        "verification": lambda reading, _: verification.verify(reading),
+        "quick check": lambda reading, _: quick_check.is_sound(reading),
+    }
+)
+
+
+def changes_of(path: ReadPath, reading: Reading, run: Courier) -> int:
+    """Ask one question; return how many rows were changed and how many events came by it."""
+    changed, events = reading.connection.total_changes(), len(every_event(reading))
+    path(reading, run)
+    changed = reading.connection.total_changes() - changed
+    return changed + len(every_event(reading)) - events

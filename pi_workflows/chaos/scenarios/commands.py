@@ -1,0 +1,136 @@
+"""Requests whose answers get lost, that come twice or contradict each other, or that fail."""
+
+from typing import Final
+
+from pi_workflows.chaos.command_scenes import ask, cancelling, counted, request
+from pi_workflows.chaos.run_scenes import served
+from pi_workflows.chaos.scene import Look, Me, Scene, scenario
+from pi_workflows.protocol.ids import resource_id
+from pi_workflows.protocol.states import CommandOutcome, ResourceType
+from runtime.chaos.outcome import PromiseBroken
+from store.authority import holding
+from store.chaos.failing_commands import FAILURES, Failure, fail_after_writing
+from store.errors import UnknownResourceError
+from store.receipts import Reply
+
+DONE: Final = "request.done"
+
+
+def _replies(look: Look) -> list[Reply]:
+    return [known.result for known in look.acknowledged if isinstance(known.result, Reply)]
+
+
+@scenario(promises=("P1", "P6"))
+def asked_again(s: Scene) -> None:
+    """A client whose answer is lost asks again, on another connection, under the same key."""
+    job, key = s.resource("job"), s.name("key")
+
+    @s.actor(count=2)
+    async def connection(me: Me) -> None:
+        asked = request(f"{me.name}{key}", key, "do it")
+        await ask(me, asked, counted(job, DONE, me.name)) or await ask(
+            me, asked, counted(job, DONE, me.name)
+        )
+
+    s.faults(drop=1, duplicate=1)
+
+    @s.always
+    def done_once(look: Look) -> None:
+        done = [event.resource_revision for event in look.events(job, DONE)]
+        assert len(done) <= 1, "P6: a request that was repeated was carried out twice"
+        for reply in _replies(look):
+            assert reply.revision in done, "P1: a request was answered as done and is not"
+
+    @s.finally_
+    def answered(look: Look) -> None:
+        assert look.events(job, DONE), "P6: a request that was repeated was never carried out"
+
+
+@scenario(promises=("P6",))
+def same_key_for_something_else(s: Scene) -> None:
+    """Three requests share an id or a key and say something else: one is done."""
+    job, key, other = s.resource("job"), s.name("key"), s.name("other")
+
+    @s.actor()
+    async def first(me: Me) -> None:
+        await ask(me, request(key, key, "do this"), counted(job, DONE, me.name))
+
+    @s.actor()
+    async def same_key(me: Me) -> None:
+        await ask(me, request(other, key, "do that"), counted(job, DONE, me.name))
+
+    @s.actor()
+    async def same_id(me: Me) -> None:
+        await ask(me, request(key, other, "do more"), counted(job, DONE, me.name))
+
+    s.faults(drop=1, duplicate=1)
+
+    @s.finally_
+    def others_conflict(look: Look) -> None:
+        replies = _replies(look)
+        done = len(look.events(job, DONE))
+        good = {CommandOutcome.ACCEPTED, CommandOutcome.ADOPTED}
+        accepted = [reply for reply in replies if reply.outcome in good]
+        assert done in {1, 2}, "P6: of contradicting requests another number was done"
+        assert len(accepted) <= done, "P6: a request was answered as done and is not"
+        refused = [reply for reply in replies if reply not in accepted]
+        assert all(reply.outcome is CommandOutcome.CONFLICT for reply in refused), (
+            "P6: no conflict"
+        )
+
+
+@scenario(promises=("P6",))
+def refused_again(s: Scene) -> None:
+    """A refusal that was answered is repeated as it was, although it would succeed by now."""
+    run_id = served(s).run.run_id
+    key = s.name("key")
+
+    @s.actor(count=2)
+    async def connection(me: Me) -> None:
+        asked = request(f"{me.name}{key}", key, "cancel it")
+        await ask(me, asked, cancelling(run_id))
+        await ask(me, asked, cancelling(run_id))
+
+    s.faults(clock_jump=(31.0,), drop=1)
+
+    @s.finally_
+    def one_answer(look: Look) -> None:
+        replies = _replies(look)
+        refused = [reply for reply in replies if reply.outcome is CommandOutcome.CLAIM_LOST]
+        assert len(refused) in {0, len(replies)}, "P6: a stored refusal was not repeated"
+        assert all(reply == refused[0] for reply in refused), "P6: a refusal says something else"
+
+
+@scenario(promises=("P2",))
+def neighbours_of_a_failing_command(s: Scene) -> None:
+    """A command fails after it has written, in one of four ways, beside others that do not."""
+    jobs = [s.resource(f"job-{number}") for number in range(2)]
+    taken = s.name("half")
+
+    @s.actor(count=2)
+    async def neighbour(me: Me) -> None:
+        claim = await me.claim(jobs[me.number])
+        assert claim is not None, "P2: a neighbour was refused"
+        await me.write(claim, DONE)
+
+    @s.actor()
+    async def unlucky(me: Me) -> None:
+        how = Failure(me.choose("fails by", *Failure))
+        try:
+            await me.do(lambda tx: fail_after_writing(tx, how, taken), point="fail")
+        except FAILURES:
+            return
+        raise PromiseBroken("P2: a command that failed was answered as done")
+
+    @s.always
+    def nothing_is_left(look: Look) -> None:
+        try:
+            holding(look.reading, resource_id(ResourceType.MAINTENANCE, taken))
+        except UnknownResourceError:
+            return
+        raise PromiseBroken("P2: something is left of a command that failed")
+
+    @s.finally_
+    def neighbours_are_there(look: Look) -> None:
+        for job in jobs:
+            assert len(look.events(job, DONE)) == 1, "P2: a neighbour's command is gone"
