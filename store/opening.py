@@ -119,6 +119,24 @@ def open_writer(
     path = canonical_state_path(path)
     if after_unclean_stop:
         settle_wal(path, files or OsFiles())
+    writer = connect_writer(path, busy_timeout_ms=busy_timeout_ms, vfs=vfs)
+    with _closed_on_failure(writer.connection):
+        verify_schema(writer.connection)
+    return writer
+
+
+def connect_writer(path: Path, *, busy_timeout_ms: int = 0, vfs: str | None = None) -> Writer:
+    """Open a writing connection without any proof: others may write to the file meanwhile.
+
+    `open_writer` is what a server uses. A second process cannot prove a file that is in use, and
+    has no need to: whoever opened it first has.
+
+    Args:
+        path: the canonical path of a database that somebody has opened with `open_writer`.
+
+    Raises:
+        StateMissingError, StorageFault: as `open_writer`.
+    """
     connection = _open(path, apsw.SQLITE_OPEN_READWRITE, vfs)
     with _closed_on_failure(connection):
         _configure(connection, busy_timeout_ms)
@@ -126,7 +144,6 @@ def open_writer(
             raise StorageFault("this file system has no shared memory for WAL mode")
         for pragma in _WRITER_PRAGMAS:
             connection.execute(pragma)
-        verify_schema(connection)
         return Writer(connection)
 
 

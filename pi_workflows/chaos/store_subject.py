@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
+from pi_workflows.chaos.answers import arrive, few_words, words_of
 from pi_workflows.chaos.inline_store import CountedIds, InlineStore
 from pi_workflows.chaos.scene import (
     Acknowledged,
@@ -21,10 +22,9 @@ from runtime.chaos.acting import Request
 from runtime.chaos.outcome import ScenarioRefused
 from runtime.chaos.scenario import SimulatedTime
 from runtime.chaos.subject import Answer, Asked, MarksLost, Words
-from store.authority import Claim
 from store.chaos.branching import BranchingWriter, BranchLost
 from store.database import Writer
-from store.errors import ClaimLostError, Rejected
+from store.errors import Rejected
 from store.event_log import every_event
 
 
@@ -97,7 +97,7 @@ class StoreSubject:
         for row in [*every_event(self._store.reading()), *self._sent]:
             digest.update(repr(row).encode())
         for known in self._acknowledged:
-            digest.update(f"{known.actor} {known.point} {_words(known.result)}".encode())
+            digest.update(f"{known.actor} {known.point} {few_words(known.result)}".encode())
         return digest.hexdigest()
 
     def mark(self) -> None:
@@ -131,13 +131,7 @@ class StoreSubject:
 
     def words(self, asked: Asked, answer: Answer) -> Words:
         """Put an answer into words, without tokens and payloads."""
-        work = asked.request.work
-        generation = work.generation if isinstance(work, StoreWork | Sending) else None
-        if answer.error is not None:
-            return Words(_refusal(answer.error), generation)
-        if isinstance(answer.result, Claim):
-            generation = answer.result.generation
-        return Words(_words(answer.result), generation)
+        return words_of(asked.request.work, answer)
 
     def _carry_out(self, commands: list[Command[object]]) -> list[Answer]:
         try:
@@ -169,33 +163,5 @@ class StoreSubject:
             return Answer(None, refused)
 
     def _send(self, actor: str, sending: Sending) -> Answer:
-        """Let something arrive outside, which refuses a generation below one it has seen."""
-        newest = max(
-            (
-                sent.generation
-                for sent in self._sent
-                if sent.target == sending.target and sent.generation is not None
-            ),
-            default=0,
-        )
-        accepted = sending.generation is None or sending.generation >= newest
-        self._sent.append(Sent(actor, sending.target, sending.key, sending.generation, accepted))
-        return Answer(accepted)
-
-
-def _refusal(error: Exception) -> str:
-    if isinstance(error, ClaimLostError):
-        return f"refused: {error.code} ({error.reason})"
-    if isinstance(error, Rejected):
-        return f"refused: {error.code}"
-    return f"failed: {type(error).__name__}"
-
-
-def _words(result: object) -> str:
-    if isinstance(result, Claim):
-        return f"generation {result.generation}"
-    if isinstance(result, bool):
-        return "yes" if result else "no"
-    if isinstance(result, int):
-        return str(result)
-    return "" if result is None else type(result).__name__
+        """Let something arrive outside."""
+        return Answer(arrive(self._sent, actor, sending))

@@ -1,0 +1,226 @@
+"""The engine `procs`: real processes on one real database file, in every order of their points.
+
+Each actor is played by a process of its own with its own connections (`procs_subject.py`). The
+controller lets one of them go at a time (`runtime/chaos/procs_order.py`), kills and stops them as
+the choices say, serves their clock, and looks at what is committed through a reader of its own.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, final
+
+from pi_workflows.chaos.live_state import refuse_live_state
+from pi_workflows.chaos.procs_stage import Stage, opened
+from pi_workflows.chaos.procs_subject import ALL_POINTS, FEWEST_POINTS
+from pi_workflows.chaos.scene import Scene
+from runtime.chaos.choices import Benign, Choices, Replayed
+from runtime.chaos.engine import Repeated, Wanted
+from runtime.chaos.outcome import Finding, Tally
+from runtime.chaos.procs_order import CheckFailed, Played
+from runtime.chaos.procs_sampling import Sampled, Shared, Skipped
+from runtime.chaos.scenario import Scenario
+
+ORDERS: Final = "process orders"
+KILLS: Final = "kills"
+
+SAMPLED: Final = 200
+"""Orders that are drawn of a scenario if nobody says how many."""
+
+KILLED: Final = 100
+KILLED_CORE: Final = 1_000
+"""Orders with a kill that are drawn if nobody says how many."""
+
+KINDS: Final = frozenset({"clock_jump", "kill", "pause", "drop", "duplicate"})
+"""What can go wrong here."""
+
+
+@final
+class ProcsEngine:
+    """Explores scenes with processes; see `runtime.chaos.engine.Engine`."""
+
+    name: Final = "procs"
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Put databases into a new folder in `folder`.
+
+        Args:
+            folder: None means memory, or the place for temporary files.
+
+        Raises:
+            ScenarioRefused: it is the live state directory or holds it.
+        """
+        if folder is not None:
+            refuse_live_state(folder)
+        self._folder: Final = folder
+
+    def explore(self, scenario: Scenario[Scene], wanted: Wanted) -> list[Tally]:
+        """Explore orders, then orders with a kill if the scenario allows one.
+
+        With `is_all` the orders are all there are without a kill or a pause, for a core scenario
+        on the fewest points; otherwise, and for the kills, they are drawn.
+
+        Raises:
+            ScenarioRefused: it cannot be explored as it is written.
+        """
+        with _opened(scenario, self._folder) as stage:
+            exploring = _Exploring(scenario, stage, wanted)
+            if wanted.is_all and wanted.seeds is None:
+                exploring.every_order()
+            else:
+                exploring.samples()
+            if stage.budgets.kill and wanted.seeds is None:
+                exploring.kills()
+            exploring.verify_file()
+            return exploring.tallies
+
+    def repeat(
+        self,
+        scenario: Scenario[Scene],
+        choices: Mapping[str, str],
+        seed: int | None,  # noqa: ARG002 - the choices alone decide
+        until: int | None = None,
+    ) -> Repeated:
+        """Play one order again; see `runtime.chaos.engine.Engine`."""
+        source = Replayed(choices)
+        with _opened(scenario, self._folder) as stage:
+            made = Choices(source)
+            played = stage.play(made, stage.budgets, until=until)
+        return Repeated(
+            None if played.complaint is None else _finding(scenario, played, made),
+            tuple(played.timeline),
+            played.digest,
+            frozenset(source.unused),
+        )
+
+
+@final
+class _Exploring:
+    """One exploration of one scenario.
+
+    Attributes:
+        tallies: the figures so far.
+    """
+
+    def __init__(self, scenario: Scenario[Scene], stage: Stage, wanted: Wanted) -> None:
+        self._scenario: Final = scenario
+        self._stage: Final = stage
+        self._wanted: Final = wanted
+        self._began_s: Final = time.monotonic()
+        self.tallies: Final[list[Tally]] = []
+
+    def every_order(self) -> None:
+        """Go depth first through every order of this part, without kills and pauses."""
+        tally = self._begin(ORDERS, {"clock_jump", "drop", "duplicate"})
+        budgets = replace(self._stage.budgets, kill=0, pause=0)
+        source = Shared(self._wanted.part)
+        while not self._is_over(tally):
+            choices = Choices(source)
+            try:
+                played = self._stage.play(choices, budgets)
+            except Skipped:
+                pass
+            else:
+                if source.is_mine:
+                    self._account(tally, played, choices)
+            if not source.advance():
+                tally.complete = True
+                break
+        if not tally.complete:
+            # How many are left is unknown; that some are is not.
+            tally.promised = tally.explored + 1
+        self._end(tally)
+
+    def samples(self) -> None:
+        """Draw orders in which anything may go wrong that the scenario allows."""
+        tally = self._begin(ORDERS, KINDS)
+        seeds = self._wanted.seeds
+        number = self._wanted.goals.get(ORDERS, SAMPLED)
+        self._draw(tally, range(number) if seeds is None else seeds, None)
+
+    def kills(self) -> None:
+        """Draw orders in which somebody is killed, as likely early as late."""
+        tally = self._begin(KILLS, {"kill"})
+        choices = Choices(Benign())
+        self._stage.play(choices, self._stage.budgets)
+        number = KILLED_CORE if self._scenario.core else KILLED
+        number = self._wanted.goals.get(KILLS, number)
+        self._draw(tally, range(number), max(1, len(choices.made)))
+
+    def verify_file(self) -> None:
+        """Verify the last file as a whole."""
+        try:
+            self._stage.end_database()
+        except CheckFailed as broken:
+            played = Played(complaint=str(broken), promise=broken.invariant)
+            tally = self.tallies[-1]
+            tally.broken += 1
+            tally.findings.append(_finding(self._scenario, played, Choices(Benign())))
+
+    def _draw(self, tally: Tally, seeds: range, kill_within: int | None) -> None:
+        part, parts = self._wanted.part
+        for seed in seeds[part::parts]:
+            tally.promised += 1
+            if self._is_over(tally):
+                continue
+            choices = Choices(Sampled(seed, kill_within=kill_within))
+            self._account(tally, self._stage.play(choices, self._stage.budgets), choices)
+        self._end(tally)
+
+    def _begin(self, unit: str, kinds: set[str] | frozenset[str]) -> Tally:
+        tally = Tally(self._scenario.name, ProcsEngine.name, unit)
+        tally.fault_kinds = self._stage.budgets.kinds & kinds
+        self.tallies.append(tally)
+        return tally
+
+    def _end(self, tally: Tally) -> None:
+        tally.checks.update(self._stage.checks)
+        for name in self._stage.checks:
+            self._stage.checks[name] = 0
+        tally.pairs_feasible = len(tally.pairs) if tally.complete else None
+        tally.seconds = (
+            time.monotonic() - self._began_s - sum(other.seconds for other in self.tallies)
+        )
+
+    def _is_over(self, tally: Tally) -> bool:
+        budget_s = self._wanted.budget_s
+        if budget_s is not None and time.monotonic() - self._began_s >= budget_s:
+            return True
+        return tally.broken >= self._wanted.findings_max
+
+    def _account(self, tally: Tally, played: Played, choices: Choices) -> None:
+        """Count an order; play a broken one again, and some that held, on a file of their own."""
+        tally.explored += 1
+        tally.faults.update(played.faults)
+        tally.pairs |= played.pairs
+        if self._wanted.tell is not None:
+            self._wanted.tell(tally.unit, 1)
+        if played.complaint is not None:
+            tally.broken += 1
+            tally.findings.append(_finding(self._scenario, played, choices))
+        elif tally.explored & (tally.explored - 1):
+            return
+        kept = Choices(Replayed(choices.unusual))
+        again = self._stage.play(kept, self._stage.budgets, on_new_file=True)
+        if again.digest != played.digest:
+            tally.not_deterministic.append(f"order {choices.unusual}")
+
+
+def _opened(scenario: Scenario[Scene], folder: Path | None) -> AbstractContextManager[Stage]:
+    """Open the scenario's stage: the points depend on it alone, so that choices fit again."""
+    return opened(scenario, FEWEST_POINTS if scenario.core else ALL_POINTS, folder)
+
+
+def _finding(scenario: Scenario[Scene], played: Played, choices: Choices) -> Finding:
+    return Finding(
+        scenario.name,
+        ProcsEngine.name,
+        ", ".join(scenario.promises) or played.promise,
+        played.complaint or "",
+        dict(choices.unusual),
+        None,
+        tuple(played.timeline),
+        played.digest,
+    )
