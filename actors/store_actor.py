@@ -51,6 +51,14 @@ P = ParamSpec("P")
 ResultT = TypeVar("ResultT")
 _Letter = Letter[Command[Any], Any]
 
+# Looked up once: before Python 3.12 that costs more than the call.
+_BEFORE_BEGIN: Final = SyncPoint.COMMAND_BEFORE_BEGIN
+_AFTER_BEGIN: Final = SyncPoint.COMMAND_AFTER_BEGIN
+_AFTER_COMMAND: Final = SyncPoint.COMMAND_AFTER_COMMAND
+_BEFORE_COMMIT: Final = SyncPoint.COMMAND_BEFORE_COMMIT
+_AFTER_COMMIT: Final = SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY
+_AFTER_REPLY: Final = SyncPoint.COMMAND_AFTER_REPLY
+
 INBOX_MAX: Final = 256
 BATCH_MAX: Final = 128
 PORTION_MAX: Final = 16
@@ -300,14 +308,14 @@ class StoreActor:
         if the store fails; one that is answered for good is removed.
         """
         reached = self._world.sync_points.reached
-        reached(SyncPoint.COMMAND_BEFORE_BEGIN)
+        reached(_BEFORE_BEGIN)
         try:
             await self._begin()
         except StateBusyError as busy:
             for letter in taken:
                 letter.refuse(own_copy(busy))
             return _Fate.ANSWERED
-        reached(SyncPoint.COMMAND_AFTER_BEGIN)
+        reached(_AFTER_BEGIN)
         answers: list[Callable[[], None]] = []
         pace = Pace(self._world.clock)
         index = 0
@@ -326,7 +334,7 @@ class StoreActor:
                 return _Fate.DIED
             except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
                 answers.append(partial(letter.refuse, as_exception(error)))
-            reached(SyncPoint.COMMAND_AFTER_COMMAND)
+            reached(_AFTER_COMMAND)
             if more and index == len(taken) < BATCH_MAX and pace.has_time:
                 self._take_more(taken, min(PORTION_MAX, BATCH_MAX - index))
         await self._commit(answers)
@@ -339,13 +347,13 @@ class StoreActor:
     async def _run_long(self, letter: Asking, command: Command[Any]) -> None:
         """Run one command alone, in the commit executor, and commit it."""
         reached = self._world.sync_points.reached
-        reached(SyncPoint.COMMAND_BEFORE_BEGIN)
+        reached(_BEFORE_BEGIN)
         try:
             await self._begin()
         except StateBusyError as busy:
             letter.refuse(own_copy(busy))
             return
-        reached(SyncPoint.COMMAND_AFTER_BEGIN)
+        reached(_AFTER_BEGIN)
         run = partial(self._batch.run, command, may_take_long=True)
         try:
             answer = partial(letter.answer, await self._world.commits.run(run))
@@ -354,7 +362,7 @@ class StoreActor:
             return
         except Exception as error:  # noqa: BLE001 - every error of a command is its caller's
             answer = partial(letter.refuse, as_exception(error))
-        reached(SyncPoint.COMMAND_AFTER_COMMAND)
+        reached(_AFTER_COMMAND)
         await self._commit([answer])
 
     async def _begin(self) -> None:
@@ -376,13 +384,13 @@ class StoreActor:
 
     async def _commit(self, answers: list[Callable[[], None]]) -> None:
         reached = self._world.sync_points.reached
-        reached(SyncPoint.COMMAND_BEFORE_COMMIT)
+        reached(_BEFORE_COMMIT)
         changes = await self._world.commits.run(self._batch.commit)
         self._is_log_new = True
-        reached(SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY)
+        reached(_AFTER_COMMIT)
         for answer in answers:
             answer()
-        reached(SyncPoint.COMMAND_AFTER_REPLY)
+        reached(_AFTER_REPLY)
         if changes:
             for listener in self._listeners:
                 listener(changes)

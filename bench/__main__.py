@@ -15,6 +15,7 @@ from typing import Final
 from bench.disk import measure_disk
 from bench.figures import Section, document
 from bench.footprint import FootprintPlan, measure_footprint
+from bench.hooks import HookPlan, measure_hooks
 from bench.long_run import LongRunPlan, measure_long_run
 from bench.restart import RestartPlan, measure_restart
 from bench.simulation import SimulationPlan, measure_simulation
@@ -29,6 +30,7 @@ STORE_PLAN: Final = StorePlan(
 )
 LONG_RUN_PLAN: Final = LongRunPlan(steps=10_000, part=1_000)
 STEP_PLAN: Final = StepPlan(steps=10, alone=40, watched=5, at_once=16, rounds=3)
+HOOK_PLAN: Final = HookPlan(rounds=5, calls=200_000)
 SIMULATION_PLAN: Final = SimulationPlan(seeds=10)
 RESTART_PLAN: Final = RestartPlan(killed=(1, 64), left=(1_000,), rounds=3)
 FOOTPRINT_PLAN: Final = FootprintPlan(idle_s=5.0, runs=16)
@@ -43,6 +45,7 @@ def measure(folder: Path) -> Iterator[Section]:
     yield measure_steps(_home(folder, "steps"), STEP_PLAN)
     yield measure_restart(folder, RESTART_PLAN)
     yield measure_footprint(_home(folder, "idle"), FOOTPRINT_PLAN)
+    yield measure_hooks(HOOK_PLAN)
     yield measure_simulation(SIMULATION_PLAN)
 
 

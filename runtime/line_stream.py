@@ -11,6 +11,7 @@ from runtime.direct_socket import DirectSocket
 from runtime.sync_points import InertSyncPoints, SyncPoint, SyncPoints
 
 _RECEIVE_BYTES: Final = 65_536
+_MID_FRAME: Final = SyncPoint.SOCKET_MID_FRAME  # Looked up once; every frame asks for it.
 
 
 @final
@@ -111,10 +112,10 @@ class LineStream:
             self._sending.release()
 
     async def _send(self, frame: bytes) -> None:
-        if self._sync_points.is_armed(SyncPoint.SOCKET_MID_FRAME):
+        if self._sync_points.is_armed(_MID_FRAME):
             half = len(frame) // 2
             await self._stream.send_all(frame[:half])
-            self._sync_points.reached(SyncPoint.SOCKET_MID_FRAME)
+            self._sync_points.reached(_MID_FRAME)
             frame = frame[half:]
         sent = 0 if self._direct is None else self._direct.send_now(frame)
         if sent < len(frame):

@@ -1,7 +1,8 @@
 """Named places where a test harness can stop or kill a process; inert in production.
 
 The armed form is reached only through an explicit constructor argument, never through the
-environment: a leaked variable must not be able to stop a server.
+environment: a leaked variable must not be able to stop a server. On the user's own state it cannot
+be made at all.
 """
 
 import os
@@ -9,7 +10,10 @@ import signal
 import threading
 from collections.abc import Collection
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, Protocol, final
+
+from runtime.live_state import refuse_live_state
 
 RELEASE: Final = b"r"
 """The byte by which a harness lets a stopped process go on."""
@@ -75,8 +79,16 @@ class ArmedSyncPoints:
     so the event loop when it is made there: nothing else of the process may move meanwhile.
     """
 
-    def __init__(self, descriptor: int, points: Collection[SyncPoint]) -> None:
-        """Arm `points` over `descriptor`, which is made blocking and stays the caller's."""
+    def __init__(self, descriptor: int, points: Collection[SyncPoint], state_dir: Path) -> None:
+        """Arm `points` over `descriptor`, which is made blocking and stays the caller's.
+
+        Args:
+            state_dir: the state that the process works on.
+
+        Raises:
+            LiveStateRefused: It is the user's own.
+        """
+        refuse_live_state(state_dir)
         os.set_blocking(descriptor, True)
         self._descriptor = descriptor
         self._points = frozenset(points)

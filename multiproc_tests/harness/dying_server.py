@@ -16,6 +16,7 @@ from typing_extensions import override
 from actors.state_files import DiskStateFiles
 from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.server import serve
+from runtime.live_state import LiveStateRefused, refuse_live_state
 from runtime.world import production_world
 from store.files import OsFiles
 
@@ -37,5 +38,9 @@ class DyingFiles(OsFiles):
 
 if __name__ == "__main__":
     paths = StatePaths(Path.home())
+    try:
+        refuse_live_state(paths.state_dir)
+    except LiveStateRefused as refused:
+        sys.exit(f"pi-workflows: {refused}")
     state = DiskStateFiles(paths, DyingFiles(int(sys.argv[1])))
     trio.run(partial(serve, production_world(), paths, 4, state=state))

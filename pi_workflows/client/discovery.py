@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from pi_workflows.client.channel import Channel, check_socket_path, open_channel
 from pi_workflows.client.errors import StartFailed, Unavailable
 from pi_workflows.client.python_path import server_environment
+from pi_workflows.client.sans_io import CONNECT_MS
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
 
@@ -35,6 +36,9 @@ _NEVER_AGAIN: Final = {
 }
 """Ends that another spawn would only repeat."""
 
+_AWAKE_S: Final = 2 * CONNECT_MS / 1000
+"""Longest time between two looks at the socket on a machine that goes on."""
+
 _OUTPUT_BYTES_MAX: Final = 1_048_576
 _DIAGNOSTIC_BYTES_MAX: Final = 4_096
 
@@ -52,7 +56,8 @@ class StartTiming:
 
     Attributes:
         poll_ms: pause between two looks at the socket.
-        wait_ms: bound of the whole start.
+        wait_ms: bound of the whole start. A longer time than any look takes does not count in
+            full: a machine that stood still did not let the server start, either.
         grace_ms: how long after an early exit the next one is spawned; another client's server
             may appear meanwhile.
         spawns_max: how many may be spawned; after that only connecting is tried.
@@ -168,12 +173,15 @@ def start_server(
     check_socket_path(paths.socket)
     timing = timing or StartTiming()
     spawner = _Spawner(paths, launch or launch_detached, timing)
-    deadline = timing.monotonic() + timing.wait_ms / 1000
+    waited_s, looked_at = 0.0, timing.monotonic()
     while True:
         try:
             channel = open_channel(paths.socket)
         except Unavailable:
-            if timing.monotonic() >= deadline:
+            now = timing.monotonic()
+            waited_s += min(now - looked_at, _AWAKE_S)
+            looked_at = now
+            if waited_s >= timing.wait_ms / 1000:
                 raise spawner.failure() from None
         else:
             spawner.let_go()

@@ -8,6 +8,7 @@ import pytest
 from bench import __main__ as program
 from bench.figures import Section, document, percentile
 from bench.footprint import FootprintPlan
+from bench.hooks import HookPlan
 from bench.long_run import LongRunPlan
 from bench.restart import RestartPlan
 from bench.simulation import SimulationPlan
@@ -31,6 +32,7 @@ def test_program_prints_every_figure_and_leaves_nothing(
     monkeypatch.setattr(program, "STORE_PLAN", TINY_STORE)
     monkeypatch.setattr(program, "LONG_RUN_PLAN", TINY_LONG_RUN)
     monkeypatch.setattr(program, "STEP_PLAN", TINY_STEPS)
+    monkeypatch.setattr(program, "HOOK_PLAN", HookPlan(rounds=1, calls=1))
     monkeypatch.setattr(program, "SIMULATION_PLAN", SimulationPlan(seeds=1))
     monkeypatch.setattr(program, "RESTART_PLAN", TINY_RESTART)
     monkeypatch.setattr(program, "FOOTPRINT_PLAN", TINY_FOOTPRINT)
@@ -52,6 +54,7 @@ def test_program_prints_every_figure_and_leaves_nothing(
         "run_2_step_alone",
         "run_2_step_2_at_once_stepping",
         "run_asked_to_first_node_p50",
+        "hook_inert",
         "simulation_scenarios",
         "template_start_to_ready",
         "restart_1_runs_to_first",

@@ -120,6 +120,21 @@ def test_a_server_that_becomes_ready_later_is_used(paths: StatePaths) -> None:
     assert len(launches.at) == 1
 
 
+def test_machine_that_stands_still_during_a_start_does_not_end_it(paths: StatePaths) -> None:
+    """As in the middle of the first wait, for an hour."""
+    launches = Launches([None])
+    with ExitStack() as stack:
+
+        def ready_after_an_hour(seconds: float) -> None:
+            launches.now += seconds if launches.now else 3_600
+            if launches.now > 3_601 and not paths.socket.exists():
+                stack.enter_context(ScriptedServer(paths.socket, lambda _: Answer()))
+
+        timing = StartTiming(monotonic=lambda: launches.now, sleep=ready_after_an_hour)
+        start_server(paths, launch=launches, timing=timing).close()
+    assert len(launches.at) == 1
+
+
 def test_a_running_server_is_used_without_spawning(paths: StatePaths) -> None:
     launches = Launches([])
     with ScriptedServer(paths.socket, lambda _: Answer()):

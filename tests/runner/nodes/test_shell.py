@@ -19,7 +19,7 @@ from pi_workflows.runner.shell_groups import ShellGroups
 if TYPE_CHECKING:
     from tests.runner.conftest import Player, ScriptedServer
 
-BOUND_MS = 20_000
+BOUND_MS = 120_000
 LIMITS = Limits(max_output_chars=1_000)
 
 
