@@ -56,6 +56,11 @@ def require_sqlite(version: int = 0) -> None:
         raise SqliteVersionError(_dotted(version), _dotted(SQLITE_NEEDED))
 
 
+def sqlite_version() -> str:
+    """Return the version of the SQLite in use: `3.54.1`."""
+    return apsw.sqlite_lib_version()
+
+
 def verify_state_file(path: Path, *, vfs: str | None = None) -> None:
     """Prove that a file nobody has open is a database of exactly this schema.
 

@@ -11,6 +11,7 @@ import pytest
 from mypy import api
 
 from pi_workflows.authoring.loading import load_file
+from pi_workflows.chaos.discovery import find_all
 from pi_workflows.cli.main import root
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.states import CommandOutcome, ParkReason
@@ -53,6 +54,12 @@ def workflow_blocks() -> Iterator[tuple[str, str]]:
 
 
 BLOCKS: Final = dict(workflow_blocks())
+SCENARIO_BLOCKS: Final = {
+    f"{page.stem}_scenario_{number}": text
+    for page in PAGES
+    for number, (language, text) in enumerate(FENCE.findall(page.read_text("utf-8")))
+    if language == "python" and "@scenario" in text
+}
 
 
 def commands(
@@ -75,7 +82,7 @@ COMMANDS: Final = dict(commands(root))
 def command_sections() -> dict[str, str]:
     """Text of each section of commands.md by the command in its heading, without arguments."""
     _, *sections = SECTION.split(text_of("commands.md"))
-    names = [re.sub(r"( \[?[A-Z|]+\]?)+$", "", name) for name in sections[::2]]
+    names = [re.sub(r"( \[?[A-Z|]+\]?(\.\.\.)?)+$", "", name) for name in sections[::2]]
     return dict(zip(names, sections[1::2], strict=True))
 
 
@@ -179,6 +186,13 @@ def test_a_workflow_in_a_page_builds(name: str, tmp_path: Path) -> None:
     assert definition.digest()
 
 
+@pytest.mark.parametrize("name", SCENARIO_BLOCKS)
+def test_a_scenario_in_a_page_is_found(name: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{name}.py"
+    file.write_text(SCENARIO_BLOCKS[name])
+    assert all(scenario.summary for scenario in find_all(str(file)))
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_builds_and_its_name_is_its_files(example: Path) -> None:
     definition = load_file(example, example.read_bytes())
@@ -186,7 +200,7 @@ def test_an_example_builds_and_its_name_is_its_files(example: Path) -> None:
 
 
 def test_workflows_in_pages_are_typed(tmp_path: Path) -> None:
-    for name, text in BLOCKS.items():
+    for name, text in (BLOCKS | SCENARIO_BLOCKS).items():
         (tmp_path / f"{name}.py").write_text(text)
     settings = tmp_path / "mypy.ini"
     settings.write_text(f"[mypy]\nstrict = True\nmypy_path = {ROOT}\nfollow_imports = silent\n")

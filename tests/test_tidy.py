@@ -171,7 +171,8 @@ def test_every_module_opens_with_one_sentence() -> None:
 def test_no_module_is_dead() -> None:
     """A module is alive when something imports it or names it, to start it or to load it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    alive = {script.partition(":")[0] for script in project["scripts"].values()}
+    entries = [project["scripts"], *project["entry-points"].values()]
+    alive = {script.partition(":")[0] for each in entries for script in each.values()}
     for tree in TREES.values():
         alive.update(name for _, name in imported_names(tree))
         alive.update(text.partition(":")[0] for _, text in texts(tree))

@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "effects": "pi_workflows.cli.effect_commands:effects",
     "server": "pi_workflows.cli.server_commands:server",
     "state": "pi_workflows.cli.state_commands:state",
+    "chaos": "pi_workflows.cli.chaos_commands:chaos",
     "completion": "pi_workflows.cli.completion_command:completion",
 }
 
@@ -43,6 +44,7 @@ Exit codes:
   3  the server is unavailable or could not be started
   4  another server is already running
   5  the stored state is incompatible (nothing was changed)
+  `chaos` has its own: pi-workflows chaos --help
 
 \b
 With --json, standard output holds JSON only; an error is

@@ -92,6 +92,7 @@ class Tally:
         distinct: how many of them differed, where that is known; None where each does.
         promised: how many there should be at least, unless there are fewer; 0 promises none.
         complete: True only if every possible one was explored.
+        all_promised: every possible one is promised, however many that are.
         faults: how often each kind of fault really happened.
         fault_kinds: the kinds that were asked for; one that never fired is reported.
         pairs: pairs of places "A at p | B at q" that were seen at once.
@@ -110,6 +111,7 @@ class Tally:
     distinct: int | None = None
     promised: int = 0
     complete: bool = False
+    all_promised: bool = False
     faults: Counter[str] = field(default_factory=Counter)
     fault_kinds: frozenset[str] = frozenset()
     pairs: set[str] = field(default_factory=set)

@@ -90,11 +90,10 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """Return the worst that happened; what is promised in all outweighs single shares."""
-        found = {tally.verdict for tally in self.tallies if tally.unit not in self.promised}
-        found |= {
+        found = {
             tally.verdict
             for tally in self.tallies
-            if tally.unit in self.promised and tally.verdict is not Verdict.BUDGET_ENDED
+            if tally.verdict is not Verdict.BUDGET_ENDED or self._is_owed(tally)
         }
         if not all(total.is_kept for total in self.totals):
             found.add(Verdict.BUDGET_ENDED)
@@ -102,6 +101,10 @@ class Report:
             if worst in found:
                 return worst
         return Verdict.HELD
+
+    def _is_owed(self, tally: Tally) -> bool:
+        """Whether a tally is judged by itself, and not only as a share of what is promised."""
+        return tally.all_promised or tally.unit not in self.promised
 
     @property
     def blind_spots(self) -> list[str]:

@@ -30,10 +30,10 @@ def report_text(report: Report, width: int = WIDTH) -> str:
 
 def figures_text(report: Report) -> str:
     """Return a line per tally, and below it what there is of each unit that was promised."""
-    lines = _columns([_HEADERS, *map(_cells, report.tallies)])
+    lines = _columns([_HEADERS, *map(_cells, report.tallies)]) if report.tallies else []
     if promised := [total for total in report.totals if total.promised]:
         lines += ["", *_columns([_total_cells(total) for total in promised])]
-    return "\n".join(lines)
+    return "\n".join(lines).strip("\n")
 
 
 def failure_text(failure: Failure, width: int = WIDTH) -> str:
@@ -43,7 +43,9 @@ def failure_text(failure: Failure, width: int = WIDTH) -> str:
     lines += [f"  {line}" for line in finding.complaint.splitlines()]
     words = in_words(finding.choices, actors_of(finding))
     seed = "" if finding.seed is None else f", seed {finding.seed}"
-    was = "" if failure.shrunk_from is None else f" (of {failure.shrunk_from} before shrinking)"
+    was = ""
+    if failure.shrunk_from is not None and failure.shrunk_from > len(words):
+        was = f" (of {failure.shrunk_from} before shrinking)"
     lines += ["", f"  unusual decisions: {len(words)}{was}{seed}"]
     lines += [f"  · {word}" for word in words[:_WORDS_MAX]]
     if len(words) > _WORDS_MAX:

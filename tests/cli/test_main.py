@@ -61,6 +61,8 @@ def test_the_tree_has_every_command() -> None:
         "pi-workflows effects",
         "pi-workflows effects list",
         "pi-workflows effects resolve",
+        "pi-workflows chaos",
+        *(f"pi-workflows chaos {name}" for name in ("list", "run", "replay", "shrink", "explain")),
         "pi-workflows completion",
         "pi-workflows state",
         "pi-workflows state status",
@@ -116,6 +118,8 @@ def test_the_version_is_the_package_version(invoke: Invoke) -> None:
         ["server", "stop"],
         ["state", "verify", "--json"],
         ["--help"],
+        ["chaos", "--help"],
+        ["chaos", "run", "--help"],
     ],
     ids=" ".join,
 )

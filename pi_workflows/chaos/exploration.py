@@ -1,0 +1,206 @@
+"""Carries out a campaign with several processes: adds up, makes findings small, keeps them."""
+
+import dataclasses
+import re
+import shlex
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol, cast, final
+
+from pi_workflows.chaos.campaign import SAMPLED, Campaign, Item
+from pi_workflows.chaos.spreading import Shares, Spreading, monotonic_s
+from pi_workflows.chaos.tasks import Exploration, Shrinking, Task
+from pi_workflows.chaos.versions import versions
+from pi_workflows.protocol.canonical import JsonObject
+from runtime.chaos.engine import Wanted
+from runtime.chaos.outcome import Finding, Tally
+from runtime.chaos.replay_file import ReplayFile
+from runtime.chaos.report import Failure, Report
+from runtime.chaos.tally_json import finding_of, tally_of
+
+REPLAY: Final = "pi-workflows chaos replay"
+FOLDER: Final = Path("chaos-failures")
+
+_BUDGET_S_MIN: Final = 0.2
+"""Even when the time is over, every scenario is tried for a moment."""
+
+
+class Watcher(Protocol):
+    """Is shown how far an exploration is."""
+
+    def begun(self, item: Item) -> None:
+        """A process has begun with its part."""
+        ...
+
+    def told(self, item: Item, unit: str, count: int) -> None:
+        """So many more were explored."""
+        ...
+
+    def ended(self, item: Item, tallies: list[Tally]) -> None:
+        """All parts have ended; these are the figures."""
+        ...
+
+    def shrinking(self, finding: Finding) -> None:
+        """A finding is being made small."""
+        ...
+
+    def tick(self) -> None:
+        """Some time has passed."""
+        ...
+
+
+@final
+class CarryingOut:
+    """A campaign under way; what there is of it can be reported at any time."""
+
+    def __init__(
+        self, campaign: Campaign, processes: int, watcher: Watcher, folder: Path = FOLDER
+    ) -> None:
+        """Nothing happens before `run`.
+
+        Args:
+            folder: where replay files of findings go; it is made when there is one.
+        """
+        self._campaign: Final = campaign
+        self._processes: Final = processes
+        self._watcher: Final = watcher
+        self._folder: Final = folder
+        self._began_at: Final = monotonic_s()
+        self._shares: Final = Shares(processes)
+        self._goals: Final[dict[int, dict[str, int]]] = {}
+        self._tallies: Final[list[dict[str, Tally]]] = [{} for _ in campaign.items]
+        self._parts: Final[Counter[int]] = Counter()
+        self._kept: Final[set[tuple[str, str, str]]] = set()
+        self._failures: Final[list[Failure]] = []
+
+    def run(self) -> None:
+        """Explore, then make findings small.
+
+        Raises:
+            ExploringFailed: a process has ended, or a task has failed by a bug.
+            TaskRefused: a scenario was refused.
+            OSError: a replay file cannot be written.
+        """
+        for index in range(len(self._campaign.items)):
+            self._shares.add_for_each(partial(self._task, index))
+        with Spreading(self._processes, self) as spreading:
+            spreading.run()
+
+    def report(self) -> Report:
+        """Return what there is by now; parts that are missing make nothing complete."""
+        tallies = []
+        for index, each in enumerate(self._tallies):
+            is_whole = self._parts[index] == self._processes
+            tallies += [
+                dataclasses.replace(tally, complete=tally.complete and is_whole)
+                for tally in each.values()
+            ]
+        return Report(
+            tallies=tallies,
+            promised=self._campaign.promised,
+            failures=list(self._failures),
+            versions=versions(),
+            seconds=monotonic_s() - self._began_at,
+        )
+
+    def next_task(self, number: int) -> Task | None:
+        """Return what a process is to do next."""
+        task = self._shares.next_task(number)
+        if isinstance(task, Shrinking):
+            self._watcher.shrinking(task.finding)
+        return task
+
+    def told(self, task: Task, unit: str, count: int) -> None:
+        """Show how far it is."""
+        self._watcher.told(self._item_of(task), unit, count)
+
+    def tick(self) -> None:
+        """Show that time passes."""
+        self._watcher.tick()
+
+    def answered(self, number: int, task: Task, answer: JsonObject) -> None:
+        """Add up what a process has found, or keep what it has made small."""
+        del number
+        if isinstance(task, Shrinking):
+            self._made_small(task, answer)
+            return
+        index = task.item
+        for document in cast("list[JsonObject]", answer["tallies"]):
+            tally = tally_of(document)
+            self._add(index, tally)
+            for finding in tally.findings:
+                self._found(index, finding)
+        self._parts[index] += 1
+        if self._parts[index] == self._processes:
+            self._watcher.ended(self._campaign.items[index], list(self._tallies[index].values()))
+
+    def _task(self, index: int, number: int) -> Exploration:
+        """Return a process's part of an item, with the time and the goals it has now."""
+        item = self._campaign.items[index]
+        budget_s = self._campaign.budget_of(index, monotonic_s() - self._began_at)
+        if index not in self._goals:
+            self._goals[index] = self._campaign.goals_of(index, self._done())
+            self._watcher.begun(item)
+        wanted = Wanted(
+            is_all=item.is_all,
+            seeds=item.seeds,
+            budget_s=None if budget_s is None else max(budget_s, _BUDGET_S_MIN),
+            part=(number, self._processes),
+            findings_max=self._campaign.findings_max,
+            goals=self._goals[index],
+        )
+        return Exploration(item.ref, item.engine, wanted, index)
+
+    def _item_of(self, task: Task) -> Item:
+        return self._campaign.items[task.item]
+
+    def _done(self) -> Counter[str]:
+        done: Counter[str] = Counter()
+        for tallies in self._tallies:
+            for tally in tallies.values():
+                done[tally.unit] += tally.done
+        return done
+
+    def _add(self, index: int, part: Tally) -> None:
+        """Add a part to what its item has; what the command asked for is promised."""
+        item = self._campaign.items[index]
+        part.all_promised = item.is_all
+        known = self._tallies[index].setdefault(part.unit, part)
+        if known is not part:
+            known.add(part)
+        if item.seeds is not None and part.unit in SAMPLED:
+            known.promised = len(item.seeds)
+
+    def _found(self, index: int, finding: Finding) -> None:
+        """Keep the first finding of its kind; the others are counted only."""
+        ref = self._campaign.items[index].ref
+        kind = (ref, finding.engine, finding.promise)
+        if kind in self._kept:
+            return
+        self._kept.add(kind)
+        if not self._campaign.shrink_s_max:
+            self._keep(ref, finding, None)
+            return
+        seconds = self._campaign.shrink_s_max
+        self._shares.add_for_anybody(lambda: Shrinking(ref, finding, seconds, index))
+
+    def _made_small(self, task: Shrinking, answer: JsonObject) -> None:
+        small = finding_of(cast("JsonObject", answer["finding"]))
+        if not answer["comesBack"]:
+            name = f"the break of {task.finding.promise} does not come back"
+            tallies = self._tallies[task.item].values()
+            next(iter(tallies)).not_deterministic.append(name)
+        self._keep(task.ref, small, len(task.finding.choices))
+
+    def _keep(self, ref: str, finding: Finding, shrunk_from: int | None) -> None:
+        path = self._folder / replay_name(finding)
+        ReplayFile.of(finding, ref, versions()).write(path)
+        replay = f"{REPLAY} {shlex.quote(str(path))}"
+        self._failures.append(Failure(finding, replay, shrunk_from))
+
+
+def replay_name(finding: Finding) -> str:
+    """Return the name of a finding's replay file."""
+    name = f"{finding.scenario}-{finding.engine}-{finding.promise}-{finding.digest[:8]}"
+    return f"{re.sub(r'[^0-9A-Za-z_.-]+', '-', name)}.json"
