@@ -1,15 +1,18 @@
 """Requests of clients, for scenarios in which answers get lost and requests come twice."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from pi_workflows.chaos.courier import CONTROL
 from pi_workflows.chaos.scene import AnswerLost, Command, Me
 from pi_workflows.protocol.ids import ResourceId
-from pi_workflows.protocol.states import CommandOutcome, OwnerType
+from pi_workflows.protocol.states import ActorType, CommandOutcome, OwnerType
 from store import leases, receipts, run_cancelling
+from store.authority import Operation, Permit, revise
 from store.blobs import Blob
 from store.leases import Owner
 from store.receipts import Reply, Request
+from store.resources import Actor, Happening
 from store.transaction import Transaction
 
 Action = Callable[[Transaction], Reply]
@@ -48,6 +51,30 @@ def cancelling(run_id: str) -> Action:
         return Reply(outcome, found.revision, {"verdict": found.verdict.value})
 
     return action
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A change by somebody who had seen the resource before.
+
+    Attributes:
+        seen: the revision that he had seen.
+        revision: after the change.
+    """
+
+    seen: int
+    revision: int
+
+
+def noting(job: ResourceId, event: str, seen: int) -> Command[Noted]:
+    """Return the command that leaves an event if the job still is as it was seen."""
+
+    def command(tx: Transaction) -> Noted:
+        permit = Permit(Actor(ActorType.SYSTEM), expected_revision=seen)
+        with revise(tx, permit, job, Operation.RECOVER) as recorder:
+            return Noted(seen, recorder.record(Happening(event)))
+
+    return command
 
 
 async def ask(me: Me, asked: Request, action: Action) -> Reply | None:

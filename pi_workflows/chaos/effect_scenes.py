@@ -15,6 +15,7 @@ from pi_workflows.protocol.ids import ResourceId
 from pi_workflows.protocol.states import EffectStatus, OwnerType, RecoveryKind
 from runtime.chaos.outcome import PromiseBroken
 from store import leases, run_messages, run_parking
+from store.authority import holding
 from store.effect_errors import EffectNotAmbiguousError, EffectSettledError, RetryRefusedError
 from store.effect_resolving import Resolution, Resolved, Verb, resolve_effect
 from store.errors import ClaimLostError
@@ -98,10 +99,9 @@ async def act(me: Me, errand_: Errand, runner: Runner) -> None:
         return
     if granted.status == EffectStatus.APPLYING:
         await _deliver(me, errand_)
-    settled = runner.settles(number=granted.attempt_number, observed=observed)
-    begun = [settled] if granted.attempt_number else []
-    finished = runner.finishes(runner.starts(ACT))
-    await tell(me, runner, *begun, finished, runner.completes())
+    if granted.attempt_number:
+        await tell(me, runner, runner.settles(number=granted.attempt_number, observed=observed))
+    await tell(me, runner, runner.finishes(runner.starts(ACT)), runner.completes())
 
 
 async def _deliver(me: Me, errand_: Errand) -> None:
@@ -172,6 +172,9 @@ def check_outbox(look: Look, errand_: Errand) -> None:
     applied = len(look.events(effect.resource_id, APPLIED))
     if applied != int(effect.status is EffectStatus.APPLIED):
         raise PromiseBroken(f"P5: the effect is {effect.status} and was applied {applied} times")
+    is_free = holding(look.reading, run.resource).expires_at is None
+    if is_free and effect.status is EffectStatus.APPLYING:
+        raise PromiseBroken("P8: nobody has the run, and its effect is under way")
     started = len(look.events(run.resource, "node_started"))
     if started < 1 + min(tries, 1):
         raise PromiseBroken("P2: an effect is reserved whose try was not started")

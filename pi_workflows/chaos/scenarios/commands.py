@@ -1,8 +1,9 @@
 """Requests whose answers get lost, that come twice or contradict each other, or that fail."""
 
+from contextlib import suppress
 from typing import Final
 
-from pi_workflows.chaos.command_scenes import ask, cancelling, counted, request
+from pi_workflows.chaos.command_scenes import Noted, ask, cancelling, counted, noting, request
 from pi_workflows.chaos.run_scenes import served
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from pi_workflows.protocol.ids import resource_id
@@ -10,7 +11,7 @@ from pi_workflows.protocol.states import CommandOutcome, ResourceType
 from runtime.chaos.outcome import PromiseBroken
 from store.authority import holding
 from store.chaos.failing_commands import FAILURES, Failure, fail_after_writing
-from store.errors import UnknownResourceError
+from store.errors import StaleResourceError, UnknownResourceError
 from store.receipts import Reply
 
 DONE: Final = "request.done"
@@ -102,6 +103,26 @@ def refused_again(s: Scene) -> None:
 
 
 @scenario(promises=("P2",))
+def revisions(s: Scene) -> None:
+    """Three clients change what they have seen; who has not seen the newest is refused."""
+    job = s.resource("job")
+
+    @s.actor(count=3)
+    async def client(me: Me) -> None:
+        seen = await me.read(lambda reading: holding(reading, job).revision)
+        with suppress(StaleResourceError):
+            await me.do(noting(job, DONE, seen), point="note")
+
+    @s.finally_
+    def seen_before_changed(look: Look) -> None:
+        for known in look.acknowledged:
+            noted = known.result
+            assert isinstance(noted, Noted)
+            assert noted.revision == noted.seen + 1, "P2: changed by one who had not seen it"
+        assert len(look.events(job)) == len(look.acknowledged), "P2: a refusal left something"
+
+
+@scenario(promises=("P2",))
 def neighbours_of_a_failing_command(s: Scene) -> None:
     """A command fails after it has written, in one of four ways, beside others that do not."""
     jobs = [s.resource(f"job-{number}") for number in range(2)]
@@ -121,6 +142,8 @@ def neighbours_of_a_failing_command(s: Scene) -> None:
         except FAILURES:
             return
         raise PromiseBroken("P2: a command that failed was answered as done")
+
+    s.faults(shared_batch=2)
 
     @s.always
     def nothing_is_left(look: Look) -> None:

@@ -50,6 +50,43 @@ def recorded_before_it_is_done(s: Scene) -> None:
         assert not ended or arrivals(look, going) == 1, "P5: a run ended whose mail is missing"
 
 
+@scenario(promises=("P2", "P5"))
+def hasty_runner(s: Scene) -> None:
+    """A runner says too much: that it is done, before its effect is settled or begun."""
+    going = errand(s, RecoveryKind.IDEMPOTENT)
+    hasty = going.runner
+
+    @s.actor()
+    async def runner(me: Me) -> None:
+        start = hasty.starts(ACT)
+        done = hasty.finishes(start)
+        await tell(me, hasty, start, done, hasty.completes())
+        await tell(me, hasty, start, hasty.reserves(start), done)
+        await go_and_act(me, going, hasty)
+
+    @s.actor()
+    async def successor(me: Me) -> None:
+        for _ in range(3):
+            await me.sleep(LAPSED_S)
+            new = await take_over(me, going.run)
+            if new is not None:
+                await tell(me, new, new.starts(ACT), new.completes())
+                await go_and_act(me, going, new)
+
+    s.faults(clock_jump=(LAPSED_S,))
+
+    @s.always
+    def outbox(look: Look) -> None:
+        check_outbox(look, going)
+
+    @s.finally_
+    def done_in_the_end(look: Look) -> None:
+        assert run_row(look, going.run).status is RunStatus.COMPLETED, (
+            "P2: a refusal left its half"
+        )
+        assert arrivals(look, going) >= 1, "P5: a run ended whose mail is missing"
+
+
 @scenario(promises=("P3", "P5"))
 def harmless_effect_is_tried_again(s: Scene) -> None:
     """The runner of an idempotent effect dies or is late; of two successors one tries again."""

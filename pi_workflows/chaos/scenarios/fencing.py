@@ -193,6 +193,23 @@ def _nobody_serves(tx: Transaction) -> object:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A server's claim, and whether somebody else's was live when it got it."""
+
+    claim: HostClaim
+    was_live: bool
+
+
+def _starting(process: HostProcess) -> Command[Started]:
+    def command(tx: Transaction) -> Started:
+        expires_at = host.current(tx).expires_at
+        claim = host.acquire(tx, process, holder_gone=False)
+        return Started(claim, expires_at is not None and expires_at > tx.now)
+
+    return command
+
+
 @scenario(promises=("P3", "P4"))
 def two_servers(s: Scene) -> None:
     """Two servers want the database; one stands still, is replaced, and goes on."""
@@ -202,11 +219,9 @@ def two_servers(s: Scene) -> None:
     async def server(me: Me) -> None:
         process = HostProcess(me.name, 100 + me.number, me.name)
         try:
-            claim = await me.do(
-                lambda tx: host.acquire(tx, process, holder_gone=False), point="start"
-            )
-            await me.do(_beating(claim), point="beat")
-            await me.do(_beating(claim), point="beat")
+            started = await me.do(_starting(process), point="start")
+            await me.do(_beating(started.claim), point="beat")
+            await me.do(_beating(started.claim), point="beat")
         except (HostHeldError, EpochLost):
             return
 
@@ -221,7 +236,9 @@ def two_servers(s: Scene) -> None:
 
     @s.finally_
     def epochs_rise(look: Look) -> None:
-        started = [known.result for known in look.acknowledged if known.point == "start"]
-        epochs = [claim.epoch for claim in started if isinstance(claim, HostClaim)]
+        told = [known.result for known in look.acknowledged]
+        started = [one for one in told if isinstance(one, Started)]
+        epochs = [one.claim.epoch for one in started]
         assert epochs == list(range(epochs[0], epochs[0] + len(epochs))), "P3: epochs have a gap"
         assert host.current(look.reading).epoch == epochs[-1], "P3: the newest does not serve"
+        assert not any(one.was_live for one in started), "P3: a live server was replaced"

@@ -230,6 +230,8 @@ def resumed_once(s: Scene) -> None:
         told = [known.result for known in look.acknowledged]
         moved = [one for one in told if isinstance(one, ResumeReply) and not one.adopted]
         assert len(moved) <= 1, "P6: two were told that they resumed the run"
+        statuses = {one.status for one in told if isinstance(one, ResumeReply)}
+        assert RunStatus.CANCELLED not in statuses, "P6: a resume after the end was not refused"
 
 
 @scenario(promises=("P2", "P3"))
