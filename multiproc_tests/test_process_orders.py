@@ -14,13 +14,14 @@ import pytest
 
 from multiproc_tests.harness.processes import BOUND_S, ExactProcess
 from multiproc_tests.harness.servers import ROOT
+from pi_workflows.chaos import procs_engine
 from pi_workflows.chaos.procs_engine import KILLS, ORDERS, ProcsEngine
 from pi_workflows.chaos.procs_subject import ALL_POINTS, StoreSubject, place_of
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from pi_workflows.protocol.ids import ResourceId
 from pi_workflows.protocol.paths import StatePaths
 from runtime.chaos.engine import Wanted
-from runtime.chaos.outcome import Moment, ScenarioRefused
+from runtime.chaos.outcome import Moment, ScenarioRefused, Verdict
 from runtime.chaos.procs_child import serve
 from runtime.chaos.procs_pool import Pool
 from runtime.chaos.procs_wire import Line
@@ -101,6 +102,18 @@ def test_two_controllers_share_the_orders() -> None:
     ]
     assert all(part.complete for part in parts)
     assert sum(part.explored for part in parts) == ORDERS_OF_TWO
+
+
+def test_too_many_orders_are_drawn_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(procs_engine, "ORDERS_MAX", ORDERS_OF_TWO // 2)
+    [orders] = ProcsEngine().explore(claims(2), Wanted(is_all=True, goals={ORDERS: 7}))
+    assert (orders.explored, orders.promised, orders.complete) == (7, 7, False)
+
+
+def test_budget_that_ends_first_leaves_the_promise_open() -> None:
+    [orders] = ProcsEngine().explore(claims(2), Wanted(is_all=True, budget_s=0.0))
+    assert (orders.explored, orders.complete) == (0, False)
+    assert orders.verdict is Verdict.BUDGET_ENDED
 
 
 def test_deciding_before_the_transaction_is_found_and_comes_back() -> None:

@@ -20,7 +20,7 @@ from runtime.chaos.choices import Benign, Choices, Replayed
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.outcome import Finding, Tally
 from runtime.chaos.procs_order import CheckFailed, Played
-from runtime.chaos.procs_sampling import Sampled, Shared, Skipped
+from runtime.chaos.procs_sampling import Probe, Sampled, Shared, Skipped, estimated
 from runtime.chaos.scenario import Scenario
 
 ORDERS: Final = "process orders"
@@ -32,6 +32,10 @@ SAMPLED: Final = 200
 KILLED: Final = 100
 KILLED_CORE: Final = 1_000
 """Orders with a kill that are drawn if nobody says how many."""
+
+PROBES: Final = 60
+ORDERS_MAX: Final = 50_000
+"""More orders than this are not gone through; it is estimated by some that are probed."""
 
 KINDS: Final = frozenset({"clock_jump", "kill", "pause", "drop", "duplicate"})
 """What can go wrong here."""
@@ -59,15 +63,15 @@ class ProcsEngine:
     def explore(self, scenario: Scenario[Scene], wanted: Wanted) -> list[Tally]:
         """Explore orders, then orders with a kill if the scenario allows one.
 
-        With `is_all` the orders are all there are without a kill or a pause, for a core scenario
-        on the fewest points; otherwise, and for the kills, they are drawn.
+        With `is_all` the orders are all there are without a kill or a pause, unless there are
+        too many; otherwise, and for the kills, they are drawn.
 
         Raises:
             ScenarioRefused: it cannot be explored as it is written.
         """
         with _opened(scenario, self._folder) as stage:
             exploring = _Exploring(scenario, stage, wanted)
-            if wanted.is_all and wanted.seeds is None:
+            if wanted.is_all and wanted.seeds is None and exploring.is_finite:
                 exploring.every_order()
             else:
                 exploring.samples()
@@ -108,18 +112,26 @@ class _Exploring:
         self._scenario: Final = scenario
         self._stage: Final = stage
         self._wanted: Final = wanted
+        self._peaceful: Final = replace(stage.budgets, kill=0, pause=0)
         self._began_s: Final = time.monotonic()
         self.tallies: Final[list[Tally]] = []
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all orders without kills and pauses are few enough to go through them."""
+        probed = [Choices(Probe(seed)) for seed in range(PROBES)]
+        for choices in probed:
+            self._stage.play(choices, self._peaceful)
+        return estimated([choices.made for choices in probed]) <= ORDERS_MAX
 
     def every_order(self) -> None:
         """Go depth first through every order of this part, without kills and pauses."""
         tally = self._begin(ORDERS, {"clock_jump", "drop", "duplicate"})
-        budgets = replace(self._stage.budgets, kill=0, pause=0)
         source = Shared(self._wanted.part)
         while not self._is_over(tally):
             choices = Choices(source)
             try:
-                played = self._stage.play(choices, budgets)
+                played = self._stage.play(choices, self._peaceful)
             except Skipped:
                 pass
             else:

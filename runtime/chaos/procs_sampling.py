@@ -6,9 +6,10 @@ decision is one more chance to have it over.
 
 import zlib
 from collections.abc import Sequence
+from math import prod
 from typing import Final, final
 
-from runtime.chaos.choices import Systematic
+from runtime.chaos.choices import Decision, Systematic
 from runtime.simulation.chance import Chance
 
 FAULTS: Final = ("clock ", "kill ", "pause ", "drop ", "duplicate ")
@@ -61,6 +62,28 @@ class Shared:
         """Go on to the next path; False when there is none."""
         self._begun = []
         return self._systematic.advance()
+
+
+@final
+class Probe:
+    """One order whose every decision is drawn evenly; tells how many orders there may be."""
+
+    def __init__(self, seed: int) -> None:
+        self._draws: Final = Chance(seed).stream("probe")
+
+    def pick(self, name: str, options: Sequence[str]) -> int:  # noqa: ARG002 - the protocol's
+        """Draw one of the options."""
+        return self._draws.randrange(len(options))
+
+
+def estimated(probed: Sequence[Sequence[Decision]]) -> float:
+    """Return about how many orders there are, from the decisions of some that were probed.
+
+    Source: D. E. Knuth, "Estimating the Efficiency of Backtrack Programs", Mathematics of
+    Computation 29 (1975): the product of the branchings along a path drawn evenly has the number
+    of all paths as its mean.
+    """
+    return sum(prod(decision.count for decision in made) for made in probed) / len(probed)
 
 
 @final

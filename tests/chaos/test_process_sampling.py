@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from runtime.chaos.choices import Choices, Systematic
-from runtime.chaos.procs_sampling import SHARE_DEPTH, Sampled, Shared, Skipped
+from runtime.chaos.procs_sampling import SHARE_DEPTH, Probe, Sampled, Shared, Skipped, estimated
 
 OPTIONS = ("a", "b", "c")
 
@@ -85,3 +85,15 @@ def test_samples_reach_what_can_happen(holds: Callable[[list[str]], bool]) -> No
     options = ("a", "b", "pause a", "clock +31 s")
     assert any(holds(drawn(seed, options)) for seed in range(20))
     assert drawn(3, options) == drawn(3, options)
+
+
+def test_probes_tell_how_many_orders_there_are() -> None:
+    probed = []
+    for seed in range(200):
+        choices = Choices(Probe(seed))
+        # The tree is uneven: after an "a" there is nothing to decide any more.
+        while choices.pick("step", OPTIONS) != "a" and len(choices.made) < SHARE_DEPTH:
+            pass
+        probed.append(choices.made)
+    real = sum(2**level for level in range(SHARE_DEPTH)) + 2**SHARE_DEPTH
+    assert real * 0.8 < estimated(probed) < real * 1.25
