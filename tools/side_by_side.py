@@ -6,8 +6,8 @@ failures among it. The exit code is 0 if every process had 0, else the greatest.
 to all of them, and a second one ends them hard. Whatever they have started must be gone by then:
 what is left is named and ended, and the run has failed.
 
-All temporary files of the tests are in one folder of a short name, because the path of a Unix
-socket has at most 107 bytes; it is removed.
+All temporary files of the tests are in one folder, which is removed. It is in memory where there
+is room, and has a short name, because the path of a Unix socket has at most 107 bytes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PROC: Final = Path("/proc")
-TEMPORARY_BYTES_MAX: Final = 24
+TEMPORARY_BYTES_MAX: Final = 30
 """Longest name of a folder for temporary files that leaves room for the path of a socket."""
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
+MEMORY_BYTES: Final = 2**31
+"""Free memory without which the tests use the disk; they take about a quarter of it."""
 
 _SECTION: Final = re.compile(r"=+ .+ =+\n")
 _BEGIN: Final = re.compile(r"collected \d+ items?\b")
@@ -169,10 +173,23 @@ def end_left_behind(folder: Path) -> bool:
 
 
 def temporary_folder() -> Path:
-    """Make a folder of a short name: below TMPDIR if that is short, else below /tmp."""
-    usual = tempfile.gettempdir()
-    short = usual if len(os.fsencode(usual)) <= TEMPORARY_BYTES_MAX else "/tmp"  # noqa: S108
-    return Path(tempfile.mkdtemp(prefix="pt-", dir=short)).resolve()
+    """Make a folder of a short name: in memory if that may be, else where TMPDIR says, or /tmp.
+
+    The tests commit thousands of times, which memory makes durable for nothing.
+    """
+    places = [*(place for place in (MEMORY,) if _has_room(place)), Path(tempfile.gettempdir())]
+    short = [place for place in places if len(os.fsencode(place)) <= TEMPORARY_BYTES_MAX]
+    return Path(tempfile.mkdtemp(prefix="pt-", dir=short[0] if short else "/tmp"))  # noqa: S108
+
+
+def _has_room(memory: Path) -> bool:
+    """Say whether all folders of a whole suite fit, and programs in them may be started."""
+    try:
+        found = os.statvfs(memory)
+    except OSError:
+        return False
+    is_free = found.f_bavail * found.f_frsize >= MEMORY_BYTES
+    return is_free and not found.f_flag & os.ST_NOEXEC and os.access(memory, os.W_OK)
 
 
 def start(folder: Path, number: int, unit: str, arguments: Sequence[str]) -> Member:

@@ -226,9 +226,26 @@ def test_folder_for_temporary_files_has_a_short_name(
     long = tmp_path / ("long and " * 10)
     long.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    folder = temporary_folder()
-    folder.rmdir()
-    assert len(os.fsencode(folder.parent)) <= TEMPORARY_BYTES_MAX
+    for memory in (tmp_path / "there is none", tmp_path):
+        monkeypatch.setattr(side_by_side, "MEMORY", memory)
+        folder = temporary_folder()
+        folder.rmdir()
+        assert len(os.fsencode(folder.parent)) <= TEMPORARY_BYTES_MAX
+
+
+def test_folder_is_in_memory_only_if_all_fits_in_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "TEMPORARY_BYTES_MAX", 1_000)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(side_by_side, "MEMORY", memory)
+    for needed, place in ((1, memory), (2**60, tmp_path)):
+        monkeypatch.setattr(side_by_side, "MEMORY_BYTES", needed)
+        folder = temporary_folder()
+        folder.rmdir()
+        assert folder.parent == place
 
 
 def test_number_of_processes_that_makes_no_sense_is_refused(begin: Begin) -> None:
