@@ -38,8 +38,8 @@ class OrdersEngine:
 
     def explore(self, scenario: Scenario[Scene], wanted: Wanted) -> list[Tally]:
         """Explore, and return one tally of orders; see `Engine.explore`."""
-        with _playing(scenario) as playing:
-            return [Explorer(playing, wanted).explore(is_all=wanted.is_all or scenario.core)]
+        with playing(scenario) as stage:
+            return [Explorer(stage, wanted).explore(is_all=wanted.is_all or scenario.core)]
 
     def repeat(
         self,
@@ -49,13 +49,17 @@ class OrdersEngine:
         until: int | None = None,
     ) -> Repeated:
         """Play one order from its choices; see `Engine.repeat`."""
-        with _playing(scenario) as playing:
-            return Explorer(playing, Wanted()).repeat(choices, until)
+        with playing(scenario) as stage:
+            return Explorer(stage, Wanted()).repeat(choices, until)
 
 
 @contextmanager
-def _playing(scenario: Scenario[Scene]) -> Generator[Playing]:
-    """Prepare a database for a scenario, for as long as it is explored."""
+def playing(scenario: Scenario[Scene]) -> Generator[Playing]:
+    """Prepare a database for a scenario, for as long as it is explored.
+
+    Raises:
+        ScenarioRefused: it cannot be declared, or what it prepares is refused.
+    """
     guard, clock, now_s = Guard(), SteppedClock(), time.monotonic
 
     def declare() -> Scene:

@@ -19,12 +19,11 @@ from pi_workflows.chaos.scene import (
     StoreWork,
 )
 from runtime.chaos.acting import Request
-from runtime.chaos.outcome import ScenarioRefused
+from runtime.chaos.outcome import PromiseBroken, ScenarioRefused
 from runtime.chaos.scenario import SimulatedTime
 from runtime.chaos.subject import Answer, Asked, MarksLost, Words
 from store.chaos.branching import BranchingWriter, BranchLost
 from store.database import Writer
-from store.errors import Rejected
 from store.event_log import every_event
 
 
@@ -157,10 +156,15 @@ class StoreSubject:
         self._store.is_down = mark.is_down
 
     def _ask(self, question: StoreQuery) -> Answer:
+        changes = self._writer.connection.total_changes
+        before = changes()
         try:
-            return Answer(question.query(self._store.reading()))
-        except Rejected as refused:
-            return Answer(None, refused)
+            answer = Answer(question.query(self._store.reading()))
+        except Exception as error:  # noqa: BLE001 - every error of a question is its asker's
+            answer = Answer(None, error)
+        if changes() != before:
+            return Answer(None, PromiseBroken("a question has changed rows"))
+        return answer
 
     def _send(self, actor: str, sending: Sending) -> Answer:
         """Let something arrive outside."""

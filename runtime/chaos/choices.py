@@ -5,7 +5,6 @@ otherwise are kept, by name and not by position, so one can be left out and the 
 the same. What is kept is enough to repeat an exploration exactly.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, final
@@ -25,7 +24,7 @@ class Source(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Decision:
     """One decision that was made.
 
@@ -52,7 +51,7 @@ class Choices:
     def __init__(self, source: Source) -> None:
         """`source` is asked from now on, and by nobody else."""
         self._source: Final = source
-        self._asked: Final[Counter[str]] = Counter()
+        self._asked: Final[dict[str, int]] = {}
         self.unusual: Final[dict[str, str]] = {}
         self.made: Final[list[Decision]] = []
 
@@ -64,10 +63,10 @@ class Choices:
                 "step 17". Decisions of a family are numbered.
             options: at least one, all different; one alone is taken without asking anybody.
         """
-        self._asked[family] += 1
-        name = f"{family}#{self._asked[family]}"
+        number = self._asked[family] = self._asked.get(family, 0) + 1
         if len(options) == 1:
             return options[0]
+        name = f"{family}#{number}"
         index = self._source.pick(name, options)
         self.made.append(Decision(name, index, len(options)))
         if index:

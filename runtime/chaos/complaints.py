@@ -1,7 +1,13 @@
 """Errors of checks and actors in one line each."""
 
-import linecache
 import traceback
+from pathlib import Path
+from typing import Final
+
+_LOOPLESS: Final = frozenset({"must be called from async context", "no running event loop"})
+"""What trio and asyncio say when they are used without their loop."""
+
+_LIBRARIES: Final = ("site-packages", "asyncio")
 
 
 def one_line(error: BaseException) -> str:
@@ -12,15 +18,18 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _source(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return (frames[-1].line or "").strip() if frames else ""
+def is_about_a_loop(error: BaseException) -> bool:
+    """Say whether code has failed because it waited for something of an event loop."""
+    return isinstance(error, RuntimeError) and str(error) in _LOOPLESS
 
 
 def place_of(error: BaseException) -> str:
-    """Return `FILE:LINE` where an error was raised."""
+    """Return `FILE:LINE` of the code that has failed, libraries aside."""
     frames = traceback.extract_tb(error.__traceback__)
-    if not frames:
-        return "?"
-    linecache.checkcache(frames[-1].filename)
-    return f"{frames[-1].filename}:{frames[-1].lineno}"
+    own = [each for each in frames if not set(_LIBRARIES) & set(Path(each.filename).parts)]
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else "?"
+
+
+def _source(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return (frames[-1].line or "").strip() if frames else ""

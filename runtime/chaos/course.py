@@ -28,11 +28,16 @@ class _Operation:
 
 @final
 class Course:
-    """The operations of the present order."""
+    """The operations of the present order.
+
+    Attributes:
+        moves: what could happen at each step; those of steps that are not known are stale.
+    """
 
     def __init__(self, subject: Subject) -> None:
         """Take over a subject that has no mark yet."""
         self.subject: Final = subject
+        self.moves: Final[list[list[str]]] = []
         self._operations: Final[list[_Operation]] = []
         self._marks = 0
         self._is_at_mark = False
@@ -42,6 +47,7 @@ class Course:
     def begin_again(self) -> None:
         """Share nothing: the next order begins where the very first one did."""
         self.share(-1)
+        self.moves.clear()
 
     def share(self, decisions: int) -> None:
         """Begin an order whose first `decisions` fall as in the one before.
@@ -65,6 +71,7 @@ class Course:
     def forget(self) -> None:
         """The subject stands at its beginning again, and has no mark."""
         self._operations.clear()
+        self.moves.clear()
         self._marks = self._next = 0
         self._is_at_mark = False
         self._known = -1

@@ -4,7 +4,8 @@ Some orders are repeated from their choices alone, on a subject of their own tha
 nothing with another order: the digests of their traces must be equal.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,13 +20,16 @@ from runtime.chaos.outcome import Finding, Tally
 from runtime.chaos.seen import Seen
 from runtime.chaos.shrinking import Bounds, shrink
 from runtime.chaos.subject import MarksLost, Subject
-from runtime.chaos.walks import source_of
+from runtime.chaos.walks import Uniform, source_of
 
 SPLIT_DEPTH: Final = 4
 """Orders that begin with the same decisions, so many of them, belong to one part of the work."""
 
-TRIED_FIRST: Final = 1_000
-"""Unless all is wanted: a scenario with fewer orders is gone through completely."""
+FEW: Final = 1_000
+"""Unless all is wanted: a scenario with at most so many orders is gone through completely."""
+
+PROBES: Final = 16
+"""Walks by which the number of orders is estimated, so that many of them are not begun in vain."""
 
 SAMPLED: Final = 2_000
 """Unless all is wanted: how many orders of a larger scenario are drawn."""
@@ -105,7 +109,8 @@ class Explorer:
                 # How many are left is unknown; that some are is not.
                 self.tally.promised = self.tally.explored + 1
         else:
-            self._systematic(max(1, TRIED_FIRST // parts))
+            if self._estimate() <= 2 * FEW:
+                self._systematic(max(1, FEW // parts))
             if not self.tally.complete and not self._is_over:
                 self._draw(range(SAMPLED)[part::parts])
         self._sum_up()
@@ -132,6 +137,19 @@ class Explorer:
         for name in [*plan.always_checks, *plan.final_checks]:
             self._seen.checks[name] += 0
 
+    def _estimate(self) -> float:
+        """Return about how many orders there are; exact where all walks have equal choices.
+
+        Source: D. E. Knuth, Estimating the Efficiency of Backtrack Programs, Mathematics of
+        Computation 29(129), 1975.
+        """
+        sizes = []
+        for seed in range(PROBES):
+            played = self._play_from_the_start(partial(Uniform, seed), Seen())
+            sizes.append(math.prod(made.count for made in played.choices.made))
+        self._course.begin_again()
+        return sum(sizes) / PROBES
+
     @property
     def _is_over(self) -> bool:
         budget_s = self._wanted.budget_s
@@ -154,11 +172,11 @@ class Explorer:
                 return
             ordinal += source.kept_depth < SPLIT_DEPTH
 
-    def _draw(self, seeds: Iterable[int]) -> None:
+    def _draw(self, seeds: range) -> None:
+        self.tally.promised += len(seeds)
         for seed in seeds:
-            self.tally.promised += 1
             if self._is_over:
-                continue
+                return
             source = partial(source_of, seed, self._benign_steps)
             self._account(self._play_from_the_start(source, self._seen), seed)
 

@@ -51,17 +51,29 @@ class Remaining:
     """
 
     def __init__(self, budgets: Budgets) -> None:
-        self._budgets: Final = budgets
-        self._jumps: Final = [f"{CLOCK}{jump:+g} s" for jump in budgets.clock_jump]
         self._jump_ms: Final = {
             f"{CLOCK}{jump:+g} s": round(jump * 1000) for jump in budgets.clock_jump
         }
+        self._jumps: Final = [f"{CLOCK}{jump:+g} s" for jump in budgets.clock_jump]
+        self._left: Final = {
+            "kill": budgets.kill,
+            "drop": budgets.drop,
+            "duplicate": budgets.duplicate,
+            "delay": budgets.delay,
+            "shared_batch": budgets.shared_batch,
+        }
+        self._ways = self._find_ways()
         self.spent: Final[Counter[str]] = Counter()
 
     def allows(self, kind: str) -> bool:
         """Say whether a fault that is counted may still happen."""
-        allowed: int = getattr(self._budgets, kind)
-        return self.spent[kind] < allowed
+        return self._left[kind] > 0
+
+    def take(self, kind: str) -> None:
+        """Use up a fault that is counted."""
+        self._left[kind] -= 1
+        self.spent[kind] += 1
+        self._ways = self._find_ways()
 
     def jumps(self) -> list[str]:
         """Return the clock's moves that are left, each text once, in the declared order."""
@@ -75,7 +87,10 @@ class Remaining:
 
     def ways(self) -> list[str]:
         """Return how a request may be carried out, the values of `Way`."""
-        unusual = [way.value for way, kind in _KINDS.items() if self.allows(kind)]
+        return self._ways
+
+    def _find_ways(self) -> list[str]:
+        unusual = [way.value for way, kind in _KINDS.items() if self._left[kind] > 0]
         return [Way.AS_ASKED.value, *unusual]
 
 

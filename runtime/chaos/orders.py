@@ -8,11 +8,11 @@ that arrives late. So an order is a function of its choices alone.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 from runtime.chaos.acting import Acting
 from runtime.chaos.choices import Choices
-from runtime.chaos.complaints import one_line, place_of
+from runtime.chaos.complaints import is_about_a_loop, one_line, place_of
 from runtime.chaos.course import Course
 from runtime.chaos.guard import Guard
 from runtime.chaos.moves import CLOCK, KILL, LATE, Remaining, Way, enabled, next_wake_ms
@@ -61,8 +61,7 @@ class Broken(Exception):
     complaint: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     """A request that was dealt with, to be put into words when somebody wants to read it."""
 
     at_ms: int
@@ -109,6 +108,7 @@ class Order:
         self._running: Acting | None = None
         self._family = "start"
         self._actors: Final[list[Acting]] = []
+        self._by_name: Final[dict[str, Acting]] = {}
         self.steps = 0
 
     def run(self) -> None:
@@ -121,9 +121,7 @@ class Order:
         """
         try:
             self._begin()
-            while (moves := self._moves()) and not self._is_cut:
-                if not self._is_known:
-                    self._seen.note_standing(self._actors)
+            while (moves := self._next_moves()) and not self._is_cut:
                 self._go(self._choices.pick(self._family, moves))
                 self.steps += 1
                 if self.steps > STEPS_MAX:
@@ -165,9 +163,20 @@ class Order:
         if not self._actors:
             raise ScenarioRefused(f"{self._stage.place}: declare at least one actor.")
         self._actors.sort(key=lambda actor: actor.name)
+        self._by_name.update((actor.name, actor) for actor in self._actors)
         for actor in self._actors:
             actor.start()
             self._require_sound(actor)
+
+    def _next_moves(self) -> list[str]:
+        """Return what can happen next; what was seen in the order before is not looked at anew."""
+        moves = self._course.moves
+        if self._is_known and self.steps < len(moves):
+            return moves[self.steps]
+        del moves[self.steps :]
+        moves.append(self._moves())
+        self._seen.note_standing(self._actors)
+        return moves[-1]
 
     def _moves(self) -> list[str]:
         """Return what can happen next, the ordinary move first; nothing at the end."""
@@ -203,7 +212,7 @@ class Order:
             self._step(self._actor(move))
 
     def _actor(self, name: str) -> Acting:
-        return next(actor for actor in self._actors if actor.name == name)
+        return self._by_name[name]
 
     def _move_clock(self, by_ms: int) -> None:
         self._stage.clock.now_ms += by_ms
@@ -211,7 +220,7 @@ class Order:
         self._hold(self.plan.always_checks)
 
     def _kill(self, actor: Acting) -> None:
-        self.remaining.spent["kill"] += 1
+        self.remaining.take("kill")
         actor.kill()
         self._note(Moment(self._at_ms(), actor.name, "killed"))
 
@@ -262,12 +271,12 @@ class Order:
         self._hold(self.plan.always_checks)
 
     def _way(self, asked: Asked) -> Way:
-        if not self._course.subject.may_fail(asked.request):
-            return Way.AS_ASKED
         ways = self.remaining.ways()
+        if len(ways) == 1 or not self._course.subject.may_fail(asked.request):
+            return Way.AS_ASKED
         way = Way(self._choices.pick(f"{asked.actor} at {asked.request.point}", ways))
         if way.kind is not None:
-            self.remaining.spent[way.kind] += 1
+            self.remaining.take(way.kind)
         return way
 
     def _neighbours(self, actor: Acting) -> list[Acting]:
@@ -291,7 +300,7 @@ class Order:
             picked = self._choices.pick(family, [NOBODY, *others])
             if picked == NOBODY:
                 break
-            self.remaining.spent["shared_batch"] += 1
+            self.remaining.take("shared_batch")
             neighbours.append(self._actor(picked))
         return neighbours
 
@@ -299,8 +308,10 @@ class Order:
         """Hand an actor its answer; None is one that was lost."""
         error = self._course.subject.lost() if answer is None else answer.error
         if error is not None:
-            # The same object may be raised once more, in the next order that shares this step.
-            actor.throw(error.with_traceback(None))
+            actor.throw(error)
+            # The same object is raised once more in the next order that shares this step; it must
+            # not hold the frames of this one.
+            error.__traceback__ = None
         elif answer is not None:
             actor.answer(answer.result)
         self._require_sound(actor)
@@ -312,6 +323,11 @@ class Order:
         if self._course.subject.excuses(failure):
             self._note(Moment(self._at_ms(), actor.name, "gave up", one_line(failure)))
             return
+        if is_about_a_loop(failure):
+            raise ScenarioRefused(
+                f"{place_of(failure)}: {actor.name} awaits something the harness cannot order;"
+                " await only what its handle offers (do, sync, sleep, …)."
+            )
         raise Broken(actor.name, f"{actor.name} failed: {one_line(failure)}")
 
     def _hold(self, checks: dict[str, Callable[[Any], None]]) -> None:

@@ -7,6 +7,7 @@ exploration, so its local variables begin afresh each time.
 import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar, final
 
 from runtime.chaos.acting import Request, ask
@@ -130,15 +131,8 @@ class Plan(Generic[HandleT, LookT]):
         """Declare `count` actors that run the decorated async function at once."""
         if count < 1:
             raise ValueError("a scenario has at least one actor of a kind")
-
-        def declare(body: ActorBody[HandleT]) -> ActorBody[HandleT]:
-            name: str = getattr(body, "__name__", "actor")
-            if any(plan.name == name for plan in self.actors):
-                raise ValueError(f"two actors are called {name}; give one another name")
-            self.actors.append(ActorPlan(name, count, body))
-            return body
-
-        return declare
+        # Not a nested function: its annotations would be made anew for every exploration.
+        return partial(self._declare, count)
 
     def faults(  # noqa: PLR0913 - one word for each kind of fault
         self,
@@ -171,6 +165,13 @@ class Plan(Generic[HandleT, LookT]):
             delay=delay,
             shared_batch=shared_batch,
         )
+
+    def _declare(self, count: int, body: ActorBody[HandleT]) -> ActorBody[HandleT]:
+        name: str = getattr(body, "__name__", "actor")
+        if any(plan.name == name for plan in self.actors):
+            raise ValueError(f"two actors are called {name}; give one another name")
+        self.actors.append(ActorPlan(name, count, body))
+        return body
 
     def always(self, check: Callable[[LookT], None]) -> Callable[[LookT], None]:
         """Declare what must hold after every step; it raises `AssertionError` if not.

@@ -42,6 +42,18 @@ def is_scheduling(name: str) -> bool:
 
 
 @final
+class Uniform:
+    """Every option of every decision is equally likely, faults included."""
+
+    def __init__(self, seed: int) -> None:
+        self._draws: Final[Draws] = Chance(seed).stream("uniform")
+
+    def pick(self, name: str, options: Sequence[str]) -> int:  # noqa: ARG002 - the protocol's
+        """Draw one; see `Source`."""
+        return self._draws.randrange(len(options))
+
+
+@final
 class Walk:
     """Every actor that can go on is equally likely; so is every option of other decisions."""
 

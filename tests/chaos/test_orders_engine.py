@@ -1,17 +1,29 @@
 """Orders of real store commands: what is true of them, and planted faults that are found."""
 
+import asyncio
+import operator
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
 import apsw
 import pytest
+import trio
 
-from pi_workflows.chaos.orders_engine import OrdersEngine
+from pi_workflows.chaos.orders_engine import OrdersEngine, playing
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from pi_workflows.protocol.states import ResourceType
 from runtime.chaos.engine import Wanted
+from runtime.chaos.explorer import Explorer, Played
 from runtime.chaos.outcome import ScenarioRefused, Tally, Verdict
 from runtime.chaos.scenario import Scenario
 from store import authority, resources
 from store.errors import RunUnknownError
-from store.transaction import Transaction
+from store.transaction import Reading, Transaction
 
 ALL = Wanted(is_all=True)
 
@@ -195,3 +207,98 @@ def test_seeds_draw_orders_and_are_split_among_parts() -> None:
     assert [part.explored for part in parts] == [6, 5]
     assert [part.verdict for part in parts] == [Verdict.HELD, Verdict.HELD]
     assert not any(part.complete for part in parts)
+
+
+def sleeps_for_real(_: Me) -> None:
+    operator.attrgetter("sleep")(time)(0)
+
+
+def reads_the_time(_: Me) -> None:
+    time.time()
+
+
+def draws_a_number(_: Me) -> None:
+    random.random()  # noqa: S311 - refused
+
+
+def starts_a_thread(_: Me) -> None:
+    threading.Thread(target=print).start()
+
+
+def opens_a_socket(_: Me) -> None:
+    with socket.socket() as opened:
+        opened.connect(("127.0.0.1", 1))
+
+
+@pytest.mark.parametrize(
+    "misdeed", [sleeps_for_real, reads_the_time, draws_a_number, starts_a_thread, opens_a_socket]
+)
+def test_actor_that_reaches_outside_is_refused_with_the_line(
+    misdeed: Callable[[Me], None],
+) -> None:
+    @scenario()
+    def reaching(s: Scene) -> None:
+        """Reaches outside between two steps."""
+
+        @s.actor()
+        async def worker(me: Me) -> None:
+            await me.sync("first")
+            misdeed(me)
+
+    line = misdeed.__code__.co_firstlineno + 1
+    with pytest.raises(ScenarioRefused, match=r"is not available to an actor; ") as refused:
+        explored(reaching)
+    assert f"test_orders_engine.py:{line + (misdeed is opens_a_socket)}: " in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "pause",
+    [trio.lowlevel.checkpoint, partial(asyncio.sleep, 0), partial(asyncio.sleep, 1)],
+    ids=["trio", "asyncio", "asyncio later"],
+)
+def test_actor_that_waits_for_a_real_loop_is_refused(
+    pause: Callable[[], Coroutine[Any, Any, None]],
+) -> None:
+    @scenario()
+    def waiting(s: Scene) -> None:
+        """Sleeps in another loop than ours."""
+
+        @s.actor()
+        async def worker(_: Me) -> None:
+            await pause()
+
+    with pytest.raises(ScenarioRefused, match="worker awaits something the harness cannot order"):
+        explored(waiting)
+
+
+def test_question_that_writes_breaks_a_promise() -> None:
+    @scenario()
+    def asking(s: Scene) -> None:
+        """Asks, and writes."""
+
+        def question(reading: Reading) -> None:
+            sql = "INSERT INTO projects VALUES ('project-1', '/tmp/p', 1)"
+            reading.connection.execute(sql)
+
+        @s.actor()
+        async def reader(me: Me) -> None:
+            await me.read(question)
+
+    assert explored(asking).findings[0].complaint == "reader failed: a question has changed rows"
+
+
+def test_all_orders_of_a_store_leave_the_traces_they_leave_alone() -> None:
+    digests: dict[str, dict[str, str]] = {}
+    with playing(two_owners) as played_on:
+        explorer = Explorer(played_on, ALL)
+        account = explorer._account
+
+        def noting(played: Played, seed: int | None) -> None:
+            digests[played.order.digest()] = dict(played.choices.unusual)
+            account(played, seed)
+
+        explorer._account = noting  # type: ignore[method-assign]
+        explorer.explore(is_all=True)
+    assert len(digests) == 18
+    for digest, choices in digests.items():
+        assert OrdersEngine().repeat(two_owners, choices, None).digest == digest
