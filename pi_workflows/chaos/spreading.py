@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Final, Protocol, Self, cast, final
 
 from pi_workflows.chaos.exploring import GRACE_S
@@ -134,8 +134,16 @@ class Spreading:
         self._work: Final = work
         self._processes: Final = [_Process(number, program) for number in range(processes)]
         self._selector: Final = selectors.DefaultSelector()
+        self._takes_interrupts = False
+        self._is_interrupted = False
 
     def __enter__(self) -> Self:
+        # An interrupt is noted and acted on between two steps: none can lose a process that is
+        # just being started, and a second one cannot keep the others from being ended.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            with contextlib.suppress(ValueError):  # Not the main thread: nobody interrupts it.
+                signal.signal(signal.SIGINT, self._interrupt)
+                self._takes_interrupts = True
         return self
 
     def __exit__(
@@ -149,6 +157,8 @@ class Spreading:
         for process in self._processes:
             process.end()
         self._selector.close()
+        if self._takes_interrupts:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def run(self) -> None:
         """Return when nothing is under way and there is nothing for anybody.
@@ -156,8 +166,11 @@ class Spreading:
         Raises:
             ExploringFailed: a process has ended, or a task has failed by a bug.
             TaskRefused: a scenario was refused.
+            KeyboardInterrupt: somebody has had enough.
         """
         while True:
+            if self._is_interrupted:
+                raise KeyboardInterrupt
             for process in self._processes:
                 if process.task is None and (task := self._work.next_task(process.number)):
                     self._ready(process, task.engine)
@@ -167,6 +180,9 @@ class Spreading:
             for key, _ in self._selector.select(_TICK_S):
                 self._read(*cast("tuple[_Process, bool]", key.data), key.fd)
             self._work.tick()
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_interrupted = True
 
     def _ready(self, process: _Process, engine: str) -> None:
         """Have a process that has explored with no other engine: some leave things behind."""

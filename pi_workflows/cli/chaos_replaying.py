@@ -95,12 +95,13 @@ def shrink(path: Path, to: Path, budget_s: float, *, as_json: bool) -> int:
         _warn(loaded)
         with contextlib.redirect_stdout(sys.stderr):
             again = loaded.repeat()
-            if again.finding is None or loaded.repeat().digest != again.digest:
-                verdict = _verdict(again, is_same=again.finding is None)
-                return _not_shrunk(loaded, verdict, as_json=as_json)
-            small = make_small(
-                loaded.engine, loaded.scenario, again.finding, budget_s, monotonic_s
-            )
+            small = None
+            if again.finding is not None:
+                small = make_small(
+                    loaded.engine, loaded.scenario, again.finding, budget_s, monotonic_s
+                )
+    if small is None or not small.comes_back:
+        return _not_shrunk(loaded, _verdict(again, is_same=small is None), as_json=as_json)
     try:
         loaded.file.with_finding(small.finding).write(to)
     except OSError as error:
