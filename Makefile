@@ -11,10 +11,10 @@ $(shell { $(HERE); } || rm -f .venv/.installed .venv/.installed-dev)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help install install-dev demo test crashes fuzz cases bench profile ci clean
+.PHONY: help install install-dev demo test crashes fuzz chaos chaos-nightly cases bench profile ci clean
 
 help: ## Say what each target does.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-13s %s\n", $$1, $$2}' Makefile
 
 install: .venv/.installed ## Make .venv with the pi-workflows command in .venv/bin.
 
@@ -47,6 +47,16 @@ SEED ?= 1
 fuzz: .venv/.installed-dev ## Send FRAMES frames (100000), many of them hostile, to a server.
 	@FRAMES=$(FRAMES) SEED=$(SEED) .venv/bin/python -m pytest -q -s --no-header \
 	    -p no:cacheprovider multiproc_tests/test_frame_fuzz.py
+
+CHAOS := .venv/bin/pi-workflows chaos
+BUDGET ?= 5m
+NIGHT ?= 3h
+
+chaos: .venv/.installed ## Explore every shipped scenario within BUDGET (5m).
+	@$(CHAOS) run --all --budget $(BUDGET)
+
+chaos-nightly: .venv/.installed ## Explore much more of them, within NIGHT (3h).
+	@$(CHAOS) run --nightly --budget $(NIGHT)
 
 cases: .venv/.installed-dev ## List which acceptance cases have a test.
 	@.venv/bin/python tools/cases.py

@@ -18,10 +18,14 @@ UNITS: Final[Mapping[str, tuple[str, ...]]] = {
 SAMPLED: Final = frozenset({"orders", "process orders", "seeds"})
 """Units of which a range of seeds gives one for each seed."""
 
-_WEIGHT: Final = {"orders": 1.0, "crash": 4.0, "procs": 2.0, "sim": 6.0}
-"""How much of the time a scenario gets with an engine, against the others."""
+SAMPLE: Final[Mapping[str, int]] = {"orders": 300, "process orders": 40, "kills": 30}
+"""How many of a unit a scenario gives beside one whose every order is explored."""
 
-_WEIGHT_COMPLETE: Final = 12.0
+_WEIGHT: Final = {"orders": 0.5, "crash": 3.0, "procs": 0.5, "sim": 3.0}
+"""How much of the time a scenario gets with an engine, against the others: about the seconds that
+two quiet cores need."""
+
+_WEIGHT_COMPLETE: Final = 60.0
 """The same of one whose every order is explored."""
 
 
@@ -32,8 +36,8 @@ class Figures:
     Attributes:
         promised: by unit, how many there are to be in all.
         complete: engines that explore every order of some scenarios.
-        only_core: of those that are marked as core, and of the others a sample; False: of every
-            scenario, and a sample besides.
+        only_core: of those that are marked as core and made for this engine first, and of the
+            others a sample; False: of every scenario, and a sample besides.
     """
 
     promised: Mapping[str, int]
@@ -42,7 +46,8 @@ class Figures:
 
     def is_complete(self, scenario: Scenario[Any], engine: str) -> bool:
         """Whether every order of a scenario is explored by an engine."""
-        return engine in self.complete and (scenario.core or not self.only_core)
+        is_chosen = scenario.core and engine == scenario.engines[0]
+        return engine in self.complete and (is_chosen or not self.only_core)
 
     def promised_by(self, engines: Iterable[str]) -> dict[str, int]:
         """Return what is promised of the units that these engines count."""
@@ -119,10 +124,15 @@ class Campaign:
         return max(self.budget_s - elapsed_s, 0.0) * self.items[index].weight / left
 
     def goals_of(self, index: int, done: Mapping[str, int]) -> dict[str, int]:
-        """Return how many of each unit an item is to give: what is missing, shared by the rest."""
+        """Return how many of each unit an item is to give: what is missing, shared by the rest.
+
+        Where another one is explored completely, that one gives most of what is promised.
+        """
         item = self.items[index]
         if item.is_all or item.seeds is not None:
             return {}
+        if any(other.engine == item.engine and other.is_all for other in self.items):
+            return {unit: SAMPLE[unit] for unit in UNITS[item.engine] if unit in SAMPLE}
         rest = sum(
             other.engine == item.engine and not other.is_all for other in self.items[index:]
         )
@@ -138,8 +148,8 @@ def shipped_campaign(
 ) -> tuple[Item, ...]:
     """Return every scenario with every engine it is made for, engine by engine.
 
-    Those whose every order is explored come last of their engine: their size is not known, and
-    whatever time the others have left is theirs.
+    Those whose every order is explored come last: their size is not known, and whatever time the
+    others have left is theirs.
     """
     known = list(scenarios)
     items: list[Item] = []
@@ -155,4 +165,4 @@ def shipped_campaign(
             Item(ref=scenario.ref, engine=engine, is_all=True, weight=_WEIGHT_COMPLETE)
             for scenario in complete
         ]
-    return tuple(items)
+    return tuple(sorted(items, key=lambda item: item.is_all))

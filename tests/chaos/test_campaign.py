@@ -19,7 +19,7 @@ def named(name: str, *engines: str, core: bool = False) -> Scenario[Any]:
     return replace(made, name=name, ref=name)
 
 
-SCENARIOS = [named("a", "orders", "crash"), named("b", "orders", "sim", core=True)]
+SCENARIOS = [named("a", "orders", "crash"), named("b", "orders", "procs", "sim", core=True)]
 ENGINES = ("orders", "crash", "procs", "sim")
 
 
@@ -27,9 +27,10 @@ def test_every_scenario_meets_every_engine_it_is_made_for() -> None:
     items = shipped_campaign(PER_CHANGE, SCENARIOS, ENGINES)
     assert [(item.ref, item.engine, item.is_all) for item in items] == [
         ("a", "orders", False),
-        ("b", "orders", True),
         ("a", "crash", False),
+        ("b", "procs", False),
         ("b", "sim", False),
+        ("b", "orders", True),
     ]
 
 
@@ -75,3 +76,9 @@ def test_what_is_missing_is_shared_by_the_rest() -> None:
     }
     assert campaign.goals_of(2, {"seeds": 1}) == {"seeds": 499}
     assert campaign.goals_of(3, {}) == campaign.goals_of(4, {}) == {}
+
+
+def test_beside_a_complete_one_the_others_are_sampled() -> None:
+    items = tuple(Item(ref=name, engine="orders", is_all=name == "b") for name in "ab")
+    campaign = Campaign(items=items, promised=PER_CHANGE.promised)
+    assert campaign.goals_of(0, {}) == {"orders": 300}
