@@ -58,6 +58,9 @@ PATHS: Final[Mapping[str, ReadPath]] = MappingProxyType(
     }
 )
 
+OF_THE_FILE: Final = frozenset({"status of the state", "verification", "quick check"})
+"""Questions about the file itself, which no command may ask."""
+
 
 def changes_of(path: ReadPath, reading: Reading, run: Courier) -> int:
     """Ask one question; return how many rows were changed and how many events came by it."""

@@ -15,7 +15,7 @@ from store.transaction import Transaction
 WORK = "work.done"
 
 
-@scenario(promises=("P3", "P4"), core=True)
+@scenario(promises=("P3", "P4"), engines=("orders", "crash"), core=True)
 def one_winner(s: Scene) -> None:
     """Three workers ask for one job, twice each, while the clock jumps past the expiry, twice."""
     job = s.resource("job")

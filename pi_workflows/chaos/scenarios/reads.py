@@ -1,7 +1,7 @@
 """Whoever reads changes nothing, in whatever state the writers have left the rows."""
 
 from pi_workflows.chaos.effect_scenes import act, check_outbox, errand
-from pi_workflows.chaos.read_paths import PATHS, changes_of
+from pi_workflows.chaos.read_paths import OF_THE_FILE, PATHS, changes_of
 from pi_workflows.chaos.run_scenes import cancel
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from pi_workflows.protocol.states import RecoveryKind
@@ -23,10 +23,11 @@ def reads_write_nothing(s: Scene) -> None:
 
     @s.actor()
     async def reader(me: Me) -> None:
-        path = PATHS[me.choose("reads", *PATHS)]
-        changed = await me.read(lambda reading: changes_of(path, reading, run))
-        assert changed == 0, f"P2: a question has changed {changed} rows"
-        await me.do(lambda tx: changes_of(path, tx, run), point="read as a writer")
+        name = me.choose("reads", *PATHS)
+        changed = await me.read(lambda reading: changes_of(PATHS[name], reading, run))
+        assert changed == 0, f"P2: {name} has changed {changed} rows"
+        if name not in OF_THE_FILE:
+            await me.do(lambda tx: changes_of(PATHS[name], tx, run), point="read as a writer")
 
     s.faults(clock_jump=(31.0,))
 
@@ -37,5 +38,4 @@ def reads_write_nothing(s: Scene) -> None:
     @s.finally_
     def no_row_changed(look: Look) -> None:
         asked = [known for known in look.acknowledged if known.point == "read as a writer"]
-        assert asked, "nobody has read"
         assert all(known.result == 0 for known in asked), "P2: a question has changed rows"

@@ -4,7 +4,7 @@ from typing import Final
 
 from pi_workflows.chaos.courier import FETCH, Courier
 from pi_workflows.chaos.effect_scenes import act, check_outbox, errand
-from pi_workflows.chaos.run_looks import check_run, queue_row, run_row
+from pi_workflows.chaos.run_looks import check_run, effect_row, queue_row, run_row
 from pi_workflows.chaos.run_scenes import (
     cancel,
     launch_in_steps,
@@ -18,7 +18,13 @@ from pi_workflows.chaos.run_scenes import (
     tell,
 )
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
-from pi_workflows.protocol.states import ParkReason, QueueStatus, RecoveryKind, RunStatus
+from pi_workflows.protocol.states import (
+    EffectStatus,
+    ParkReason,
+    QueueStatus,
+    RecoveryKind,
+    RunStatus,
+)
 from store.run_cancelling import CancelReply, Verdict
 from store.run_parking import Departure, park_run
 from store.run_resuming import ResumeReply
@@ -68,6 +74,9 @@ def cancelled_or_finished(s: Scene) -> None:
     def one_end(look: Look) -> None:
         assert run_row(look, run).terminal, "P6: a cancel under the run's own claim was not heard"
         _told_truly(look, run)
+        effect = effect_row(look, run)
+        open_still = {EffectStatus.PENDING, EffectStatus.APPLYING}
+        assert effect is None or effect.status not in open_still, "P6: an effect was left open"
 
 
 @scenario(promises=("P3", "P4"))
