@@ -19,7 +19,13 @@ import trio
 from actors.claims import HeldRun
 from actors.runner_conversation import Conversation
 from actors.runner_ends import Leave, RunnerEnd, leave, outcome_of
-from actors.runner_launch import LaunchedRunner, PlannedRunner, launch_runner, plan_runner
+from actors.runner_launch import (
+    LaunchedRunner,
+    NotRegistered,
+    PlannedRunner,
+    launch_runner,
+    plan_runner,
+)
 from actors.services import SYSTEM, Services
 from pi_workflows.protocol.ids import RunId, WorkerEpoch
 from pi_workflows.protocol.states import WorkerStatus
@@ -197,6 +203,8 @@ class RunOwner:
                 await trio.sleep(_SAME_SIGNAL_S)
         except RuntimeFault as fault:
             self._log.warning("runner_not_started", error=str(fault))
+            if isinstance(fault, NotRegistered):
+                end = RunnerEnd.NOT_REGISTERED
         except trio.Cancelled:
             if end in {RunnerEnd.CRASHED, RunnerEnd.TERMINATED}:
                 lost = owned.tenure.is_lost

@@ -12,6 +12,7 @@ from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.ids import WorkerEpoch
 from pi_workflows.protocol.version import RUNNER_LAUNCH, RUNNER_PROTOCOL_VERSION
 from runtime.child_environment import child_environment
+from runtime.errors import RuntimeFault
 from runtime.line_stream import LineStream
 from runtime.process import Child, ChildSpec
 from runtime.sync_points import SyncPoint
@@ -22,6 +23,11 @@ from store.projects import path_of
 from store.run_claiming import ClaimedRun, launch
 from store.transaction import Transaction
 from store.workers import Launch
+
+
+class NotRegistered(RuntimeFault):
+    """A child cannot be entered in the registry, so it has been ended again."""
+
 
 RUNNER_MODULE: Final = "pi_workflows.runner"
 
@@ -70,12 +76,13 @@ async def launch_runner(services: Services, planned: PlannedRunner) -> LaunchedR
 
     Raises:
         SpawnFailed: the child could not be started.
+        NotRegistered: the registry cannot be written; the disk is full, for instance.
     """
     worker_epoch = planned.worker_epoch
     child = await services.spawner.spawn(runner_spec(planned.project_path, worker_epoch))
     channel = RunnerChannel(LineStream(child.stream), planned.credentials)
     try:
-        services.processes.add(child.identity, worker_epoch)
+        _register(services, child, worker_epoch)
         services.world.sync_points.reached(SyncPoint.RUNNER_AFTER_SPAWN_BEFORE_ATTACH)
         # One that is gone already is found out, and recorded, by whoever listens to it.
         with contextlib.suppress(trio.BrokenResourceError):
@@ -89,6 +96,14 @@ async def launch_runner(services: Services, planned: PlannedRunner) -> LaunchedR
         services.processes.remove(child.identity)
         raise
     return LaunchedRunner(worker_epoch, child, channel)
+
+
+def _register(services: Services, child: Child, worker_epoch: WorkerEpoch) -> None:
+    """Let a successor find it, or have none: nobody could end it after this server's death."""
+    try:
+        services.processes.add(child.identity, worker_epoch)
+    except OSError as error:
+        raise NotRegistered(f"the registry of processes cannot be written: {error}") from error
 
 
 def runner_spec(project_path: str, marker: str) -> ChildSpec:

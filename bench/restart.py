@@ -27,7 +27,7 @@ from runtime.template_program import start_template
 if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject
 
-WAIT_S: Final = 60.0
+WAIT_S: Final = 120.0
 _SERVED_MAX: Final = 64
 
 _WORKFLOW: Final = '''"""One node that says that it runs and waits until it may go."""

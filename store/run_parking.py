@@ -44,6 +44,7 @@ class Departure(enum.Enum):
     DIED_AFTER_PROGRESS = enum.auto()
     DIED_WITHOUT_PROGRESS = enum.auto()
     HANDED_OFF = enum.auto()
+    HELD_UP = enum.auto()  # Nothing is wrong with the run: whoever served it could not go on.
     ABANDONED_CODE = enum.auto()
     SOURCE_CHANGED = enum.auto()
 
@@ -245,6 +246,8 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, leaving: _Leav
         errors += 1
         enough = errors >= run_queue.NO_PROGRESS_MAX
         reason = ParkReason.NO_PROGRESS if enough else leaving.death
+    elif departure is Departure.HELD_UP:
+        available_at = tx.now + run_queue.retry_delay_ms(errors)
     elif departure is Departure.SOURCE_CHANGED:
         reason = ParkReason.SOURCE_CHANGED
     recorder.record(run_event(_EVENT_OF.get(reason, "run.queue_parked"), {"reason": reason.value}))

@@ -33,7 +33,7 @@ def test_program_prints_every_figure_and_leaves_nothing(
     monkeypatch.setattr(program, "LONG_RUN_PLAN", TINY_LONG_RUN)
     monkeypatch.setattr(program, "STEP_PLAN", TINY_STEPS)
     monkeypatch.setattr(program, "HOOK_PLAN", HookPlan(rounds=1, calls=1))
-    monkeypatch.setattr(program, "SIMULATION_PLAN", SimulationPlan(seeds=1))
+    monkeypatch.setattr(program, "SIMULATION_PLAN", SimulationPlan(seeds=1, scenarios_max=2))
     monkeypatch.setattr(program, "RESTART_PLAN", TINY_RESTART)
     monkeypatch.setattr(program, "FOOTPRINT_PLAN", TINY_FOOTPRINT)
     figures = tmp_path / "figures.json"

@@ -2,9 +2,11 @@
 
 # ruff: noqa: ARG001 - a test asks for the clock that jumps by naming it
 
+import errno
 from typing import TYPE_CHECKING, Final, cast
 
 import apsw
+import pytest
 import trio
 import trio.testing
 
@@ -91,7 +93,7 @@ async def test_child_that_is_silent_far_beyond_its_deadline_is_ended_as_timed_ou
     assert bench.run_row(run_id).status is RunStatus.COMPLETED
 
 
-async def test_code_without_a_deadline_may_be_silent_for_days(
+async def test_code_without_a_deadline_may_be_silent_for_a_day(
     autojump_clock: Clock, bench: "Bench"
 ) -> None:
     async def think(child: "RunnerEnd") -> ExitStatus:
@@ -101,7 +103,7 @@ async def test_code_without_a_deadline_may_be_silent_for_days(
             child.started("first"),
             {"type": "setDeadline", "attemptId": attempt, "timeoutMs": 0},
         )
-        await trio.sleep(3 * 24 * 3_600)
+        await trio.sleep(25 * 3_600)
         await child.advance(child.finished("first"), child.started("second"))
         await child.advance(child.finished("second"), {"type": "finishRun", "status": "completed"})
         return await child.leave("finished")
@@ -295,6 +297,37 @@ async def test_child_that_cannot_be_started_counts_and_does_not_block_the_next(
         await trio.sleep(1)
         assert await bench.owner(run_id).run()
     assert bench.run_row(run_id).status is RunStatus.COMPLETED
+
+
+async def test_full_disk_under_the_registry_holds_the_run_up_and_counts_as_no_death(
+    autojump_clock: Clock, bench: "Bench", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again after a pause, as often as it takes; two deaths before stay counted."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    add = bench.services.processes.add
+    bench.children(crash_in_first, crash_in_first, *[bench.hanging] * 5, bench.working)
+    with trio.fail_after(600):
+        run_id = await bench.create()
+        for deaths in (1, 2):
+            assert await bench.owner(run_id).run()
+            assert bench.queue_row(run_id).consecutive_errors == deaths
+            await trio.sleep(60)
+        monkeypatch.setattr(bench.services.processes, "add", full)
+        for _ in range(5):
+            assert await bench.owner(run_id).run()
+            queued = bench.queue_row(run_id)
+            assert (queued.error_code, queued.consecutive_errors) == ("handoff", 2)
+            assert queued.available_at > bench.services.world.clock.wall_ms()
+            await trio.sleep(60)
+        assert bench.services.processes.children() == ()
+        monkeypatch.setattr(bench.services.processes, "add", add)
+        assert await bench.owner(run_id).run()
+    assert bench.run_row(run_id).status is RunStatus.COMPLETED
+    ends = [row[0] for row in bench.rows(WORKERS)]
+    assert ends == ["crashed"] * 2 + ["cancelled"] * 5 + ["exited"]
 
 
 async def test_child_that_is_gone_before_it_is_launched_has_crashed(

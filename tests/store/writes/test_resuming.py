@@ -43,6 +43,7 @@ def die(run: "WrittenRun", times: int = 1) -> None:
         Departure.DIED_AFTER_PROGRESS,
         Departure.DIED_WITHOUT_PROGRESS,
         Departure.HANDED_OFF,
+        Departure.HELD_UP,
         Departure.ABANDONED_CODE,
         Departure.SOURCE_CHANGED,
     ],
