@@ -18,9 +18,6 @@ UNITS: Final[Mapping[str, tuple[str, ...]]] = {
 SAMPLED: Final = frozenset({"orders", "process orders", "seeds"})
 """Units of which a range of seeds gives one for each seed."""
 
-SAMPLE: Final[Mapping[str, int]] = {"orders": 300, "process orders": 40, "kills": 30}
-"""How many of a unit a scenario gives beside one whose every order is explored."""
-
 _WEIGHT: Final = {"orders": 0.5, "crash": 3.0, "procs": 0.5, "sim": 3.0}
 """How much of the time a scenario gets with an engine, against the others: about the seconds that
 two quiet cores need."""
@@ -38,11 +35,14 @@ class Figures:
         complete: engines that explore every order of some scenarios.
         only_core: of those that are marked as core and made for this engine first, and of the
             others a sample; False: of every scenario, and a sample besides.
+        sample: by unit, how many a scenario gives beside one that is complete; a unit without an
+            entry: as many as are missing.
     """
 
     promised: Mapping[str, int]
     complete: frozenset[str]
     only_core: bool
+    sample: Mapping[str, int] = field(default_factory=dict)
 
     def is_complete(self, scenario: Scenario[Any], engine: str) -> bool:
         """Whether every order of a scenario is explored by an engine."""
@@ -66,6 +66,7 @@ PER_CHANGE: Final = Figures(
     },
     frozenset({"orders", "procs"}),
     only_core=True,
+    sample={"orders": 300, "process orders": 40, "kills": 30},
 )
 
 NIGHTLY: Final = Figures(
@@ -105,6 +106,7 @@ class Campaign:
 
     Attributes:
         promised: by unit, in all; a unit without an entry is left to the engines.
+        sample: as in `Figures`.
         budget_s: wall time for exploring; None is unbounded.
         findings_max: a process stops a scenario after so many broken explorations.
         shrink_s_max: wall time for making one finding small; 0 leaves it as it is.
@@ -112,6 +114,7 @@ class Campaign:
 
     items: tuple[Item, ...]
     promised: Mapping[str, int] = field(default_factory=dict)
+    sample: Mapping[str, int] = field(default_factory=dict)
     budget_s: float | None = None
     findings_max: int = 3
     shrink_s_max: float = 60.0
@@ -124,23 +127,19 @@ class Campaign:
         return max(self.budget_s - elapsed_s, 0.0) * self.items[index].weight / left
 
     def goals_of(self, index: int, done: Mapping[str, int]) -> dict[str, int]:
-        """Return how many of each unit an item is to give: what is missing, shared by the rest.
-
-        Where another one is explored completely, that one gives most of what is promised.
-        """
+        """Return how many of each unit an item is to give: what is missing, shared by the rest."""
         item = self.items[index]
         if item.is_all or item.seeds is not None:
             return {}
-        if any(other.engine == item.engine and other.is_all for other in self.items):
-            return {unit: SAMPLE[unit] for unit in UNITS[item.engine] if unit in SAMPLE}
         rest = sum(
             other.engine == item.engine and not other.is_all for other in self.items[index:]
         )
-        return {
+        missing = {
             unit: max(ceil((self.promised[unit] - done.get(unit, 0)) / rest), 1)
             for unit in UNITS[item.engine]
             if unit in self.promised
         }
+        return {unit: self.sample.get(unit, count) for unit, count in missing.items()}
 
 
 def shipped_campaign(

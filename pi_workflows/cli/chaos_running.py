@@ -108,7 +108,9 @@ def campaign_of(asked: Asked) -> Campaign:
         engines = [it for it in installed if not asked.engines or it in asked.engines]
         items = shipped_campaign(figures, SCENARIOS.values(), engines)
         promised = figures.promised_by(engines)
-        return Campaign(items=items, promised=promised, budget_s=asked.budget_s)
+        return Campaign(
+            items=items, promised=promised, sample=figures.sample, budget_s=asked.budget_s
+        )
     try:
         scenarios = [scenario for name in asked.names for scenario in find_all(name)]
     except ScenarioUnknown as unknown:

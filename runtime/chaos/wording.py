@@ -28,7 +28,9 @@ def _line(name: str, option: str, actors: Collection[str]) -> str:
     family, _, number = name.rpartition("#")
     said = f"{option} goes on" if option in actors else option
     actor, after, point = family.partition(_AFTER)
-    nth = "" if number == "1" else f"{ordinal(int(number))} "
     if after:
-        return f"after {'the ' if nth else ''}{nth}{point} of {actor}: {said}"
+        # A fault leaves the actor where it was, so the next decision is after the same place.
+        nth = "" if number == "1" else f", {ordinal(int(number))} decision"
+        return f"after {point} of {actor}{nth}: {said}"
+    nth = "" if number == "1" else f"{ordinal(int(number))} "
     return f"{nth}{family}: {said}"

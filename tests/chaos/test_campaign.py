@@ -80,5 +80,5 @@ def test_what_is_missing_is_shared_by_the_rest() -> None:
 
 def test_beside_a_complete_one_the_others_are_sampled() -> None:
     items = tuple(Item(ref=name, engine="orders", is_all=name == "b") for name in "ab")
-    campaign = Campaign(items=items, promised=PER_CHANGE.promised)
+    campaign = Campaign(items=items, promised=PER_CHANGE.promised, sample=PER_CHANGE.sample)
     assert campaign.goals_of(0, {}) == {"orders": 300}

@@ -93,7 +93,7 @@ def test_decisions_are_told_in_words() -> None:
     )
     assert words == [
         "after claim of worker-0: worker-1 goes on",
-        "after the 2nd sync before_write of worker-1: clock +31 s",
+        "after sync before_write of worker-1, 2nd decision: clock +31 s",
         "63rd disk write: no room",
     ]
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
