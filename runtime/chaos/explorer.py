@@ -32,7 +32,10 @@ PROBES: Final = 16
 """Walks by which the number of orders is estimated, so that many of them are not begun in vain."""
 
 SAMPLED: Final = 2_000
-"""Unless all is wanted: how many orders of a larger scenario are drawn."""
+"""Unless all is wanted: how many orders of a larger scenario are drawn, if no goal is given."""
+
+TOLD_AT: Final = 50
+"""How many orders are played before somebody is told of them."""
 
 SHRINKING: Final = Bounds(runs_max=300)
 """How much is spent to leave needless choices out of one finding."""
@@ -88,6 +91,7 @@ class Explorer:
         self._seen: Final = Seen()
         self._began_s: Final = self._playing.now_s()
         self._benign_steps = 1
+        self._told = 0
         self.tally: Final = Tally(playing.scenario, playing.engine, "orders")
 
     def explore(self, *, is_all: bool) -> Tally:
@@ -109,10 +113,12 @@ class Explorer:
                 # How many are left is unknown; that some are is not.
                 self.tally.promised = self.tally.explored + 1
         else:
-            if self._estimate() <= 2 * FEW:
-                self._systematic(max(1, FEW // parts))
+            count = wanted.goals.get(self.tally.unit, SAMPLED)
+            few = max(FEW, count)
+            if self._estimate() <= 2 * few:
+                self._systematic(max(1, few // parts))
             if not self.tally.complete and not self._is_over:
-                self._draw(range(SAMPLED)[part::parts])
+                self._draw(range(count)[part::parts])
         self._sum_up()
         return self.tally
 
@@ -219,6 +225,7 @@ class Explorer:
         """Count an order; look closer at a broken one, and at some that held."""
         tally = self.tally
         tally.explored += 1
+        self._tell(least=TOLD_AT)
         tally.faults.update(played.order.remaining.spent)
         count = tally.explored
         if played.broken is None and count & (count - 1):
@@ -260,7 +267,15 @@ class Explorer:
             digest,
         )
 
+    def _tell(self, *, least: int) -> None:
+        """Tell of what was explored since the last time, if that is enough."""
+        untold = self.tally.explored - self._told
+        if untold >= least and self._wanted.tell is not None:
+            self._wanted.tell(self.tally.unit, untold)
+            self._told = self.tally.explored
+
     def _sum_up(self) -> None:
+        self._tell(least=1)
         tally, seen = self.tally, self._seen
         tally.pairs = seen.pairs
         tally.checks = seen.checks

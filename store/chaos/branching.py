@@ -76,6 +76,7 @@ class BranchingWriter(Writer):
             super()._control("RELEASE mark")
             self.marks -= 1
         super()._control("ROLLBACK TO mark")
+        self._is_in_batch = False
 
     @override
     def _control(self, statement: str) -> None:

@@ -336,3 +336,17 @@ def test_budget_that_ends_before_the_last_order_is_told() -> None:
     tally = explored(walkers(3, 3, 3), Wanted(budget_s=0.0))
     assert tally.verdict is Verdict.BUDGET_ENDED
     assert not tally.complete
+
+
+def test_goal_is_met_and_every_order_is_told() -> None:
+    told: list[tuple[str, int]] = []
+    wanted = Wanted(goals={"orders": 120}, tell=lambda unit, count: told.append((unit, count)))
+    tally = Explorer(playing(walkers(4, 4, 4)), wanted).explore(is_all=False)
+    assert (tally.explored, tally.complete, tally.verdict) == (120, False, Verdict.HELD)
+    assert told == [("orders", 50), ("orders", 50), ("orders", 20)]
+
+
+def test_few_orders_are_all_played_though_only_some_are_wanted() -> None:
+    wanted = Wanted(goals={"orders": 5})
+    tally = Explorer(playing(walkers(3, 3)), wanted).explore(is_all=False)
+    assert (tally.explored, tally.complete) == (20, True)
