@@ -11,7 +11,6 @@ import pytest
 from mypy import api
 
 from pi_workflows.authoring.loading import load_file
-from pi_workflows.chaos.discovery import find_all
 from pi_workflows.cli.main import root
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.states import CommandOutcome, ParkReason
@@ -184,13 +183,6 @@ def test_a_workflow_in_a_page_builds(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.workflow.py"
     definition = load_file(file, BLOCKS[name].encode())
     assert definition.digest()
-
-
-@pytest.mark.parametrize("name", SCENARIO_BLOCKS)
-def test_a_scenario_in_a_page_is_found(name: str, tmp_path: Path) -> None:
-    file = tmp_path / f"{name}.py"
-    file.write_text(SCENARIO_BLOCKS[name])
-    assert all(scenario.summary for scenario in find_all(str(file)))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

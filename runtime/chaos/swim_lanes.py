@@ -4,6 +4,7 @@ A lane that waits shows a line. It is blank before its first moment and once it 
 dotted while it stands still. `g2` is the generation of the lease that the moment was under.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,8 +19,10 @@ _TIME_CELLS: Final = 10
 _GAP: Final = "  "
 _WAITS: Final = "│"
 _STANDS_STILL: Final = "┊"
-_DEAD: Final = frozenset({"killed", "kill"})
-_STILL: Final = frozenset({"paused", "pause"})
+_DEAD: Final = frozenset({"killed", "kill", "ended", "SIGKILL"})
+_STILL: Final = frozenset({"paused", "pause", "SIGSTOP"})
+_DIGEST: Final = re.compile(r"[0-9a-f]{16,}")
+_DIGEST_SHOWN: Final = 6
 _SECOND_MS: Final = 1_000
 _HOUR_S: Final = 3_600
 
@@ -45,8 +48,9 @@ def swim_lanes(timeline: Sequence[Moment], width: int, rows_max: int = ROWS_MAX)
 
 
 def moment_text(moment: Moment) -> str:
-    """Return `claim → held  g2`."""
+    """Return `claim → held  g2`; of a digest only its beginning."""
     text = f"{moment.what} → {moment.result}" if moment.result else moment.what
+    text = _DIGEST.sub(lambda found: f"{found[0][:_DIGEST_SHOWN]}…", text)
     return text if moment.generation is None else f"{text}  g{moment.generation}"
 
 
@@ -62,9 +66,10 @@ def _table(shown: Sequence[Moment], lanes: Sequence[str], cell: int) -> list[str
 
 
 def _after(moment: Moment) -> str:
-    if moment.what in _DEAD:
+    said = {moment.what, moment.result}
+    if said & _DEAD:
         return ""
-    return _STANDS_STILL if moment.what in _STILL else _WAITS
+    return _STANDS_STILL if said & _STILL else _WAITS
 
 
 def _row(time: str, cells: Sequence[str], cell: int) -> str:

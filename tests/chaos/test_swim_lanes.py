@@ -3,7 +3,7 @@
 import pytest
 
 from runtime.chaos.outcome import Moment
-from runtime.chaos.swim_lanes import swim_lanes
+from runtime.chaos.swim_lanes import moment_text, swim_lanes
 
 STALE = (
     Moment(0, "worker-0", "claim", "held", 1),
@@ -53,6 +53,12 @@ def test_of_a_long_timeline_the_end_is_shown() -> None:
     assert lines[0] == "… 4,990 earlier"
     assert lines[-1].split() == ["4.999", "s", "tick", "4999"]
     assert swim_lanes((), 80) == []
+
+
+def test_of_a_digest_only_its_beginning_is_shown() -> None:
+    assert moment_text(Moment(0, "server", "lease.claimed", f"resource-{'0e4f' * 10}", 3)) == (
+        "lease.claimed → resource-0e4f0e…  g3"
+    )
 
 
 def test_hours_and_clocks_that_go_back_are_readable() -> None:
