@@ -108,6 +108,17 @@ def retry_meets_cancel(s: Stage) -> None:
     s.finally_(all_added_up)
 
 
+def _serving(world: SimulatedWorld) -> list[str]:
+    """Return the servers that have said that they are ready, and live."""
+    ready: set[str] = set()
+    for _, who, what, text in world.machine.trace.entries:
+        if what == "started":  # A name may have been another process's before.
+            ready.discard(who)
+        elif what == "log" and "server_ready" in text:
+            ready.add(who)
+    return [p.name for p in world.machine.processes.living.values() if p.name in ready]
+
+
 @simulation(promises=("P3", "P8"))
 def two_servers_start(s: Stage) -> None:
     """Several servers are started at one instant: one serves, the others say why not."""
@@ -121,5 +132,7 @@ def two_servers_start(s: Stage) -> None:
             for _ in range(2):
                 world.start_server()
             await trio.sleep(world.chance.random() * _BUSY_S)
+            if len(serving := _serving(world)) > 1:
+                raise InvariantBroken(f"they serve at once: {', '.join(serving)}", "P3")
 
     s.finally_(all_added_up)

@@ -1,0 +1,200 @@
+"""The mutation score: every planted fault has to be found, or the harness proves nothing.
+
+Each mutation is tried in a process of its own, so that nothing of it is left anywhere.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from pi_workflows.chaos.mutation import Mutation
+from pi_workflows.chaos.mutations import MUTATIONS, known_mutation
+from pi_workflows.chaos.trials import Told, Trial
+from runtime.chaos.outcome import Verdict
+from runtime.chaos.scenario import Scenario
+
+PROGRAM: Final = "pi_workflows.chaos.mutant"
+
+TRIAL_S_MAX: Final = 120.0
+"""Wall time after which a trial is given up: nothing was found."""
+
+SEEDS_FRESH: Final = 400
+"""How many fresh seeds a mutation is hunted with before it counts as one that survived."""
+
+SEEDS_OWN: Final = 1_000
+"""How many seeds a scenario of a user's own gets to notice a mutation."""
+
+_SAID_CHARS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A mutation that was tried."""
+
+    mutation: Mutation
+    trial: Trial
+    told: Told
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether it was found."""
+        return self.told.is_caught
+
+
+@dataclass(frozen=True, slots=True)
+class MutationResult:
+    """What a score consists of.
+
+    Attributes:
+        judged: in the order of the catalogue.
+    """
+
+    judged: tuple[Judged, ...]
+
+    @property
+    def survivors(self) -> list[Judged]:
+        """Return those that nothing has noticed."""
+        return [each for each in self.judged if not each.is_caught]
+
+    @property
+    def score(self) -> float:
+        """Return the share that was caught, from 0 to 1; 1.0 means all of them."""
+        return 1 - len(self.survivors) / len(self.judged) if self.judged else 0.0
+
+    @property
+    def median(self) -> float | None:
+        """Return the median of how many explorations a catch took; None without any."""
+        took = [each.told.explored for each in self.judged if each.is_caught]
+        return statistics.median(took) if took else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return `VIOLATED` when one has survived, or when nothing was tried at all."""
+        return Verdict.VIOLATED if self.survivors or not self.judged else Verdict.HELD
+
+
+def mutate(
+    names: Sequence[str],
+    jobs: int,
+    report: Callable[[Judged], None],
+    *,
+    fresh_from: int | None = None,
+) -> MutationResult:
+    """Try mutations of the product on the shipped scenarios, and tell of each that is judged.
+
+    Args:
+        names: of the catalogue; none means all.
+        jobs: processes at a time.
+        report: called from this thread.
+        fresh_from: hunt with seeds from here on instead of where a mutation is known to be
+            found; None for the known places.
+
+    Raises:
+        MutationUnknown: a name is not of the catalogue.
+    """
+    chosen = [known_mutation(name) for name in names] or list(MUTATIONS.values())
+    return _Trials(jobs).run([(each, _trial(each, fresh_from)) for each in chosen], report)
+
+
+def mutate_scenario(
+    scenario: Scenario[Any], jobs: int, report: Callable[[Judged], None]
+) -> MutationResult:
+    """Try on a scenario of a user's own the mutations that any scenario of its kind could notice.
+
+    One that survives says that nothing in the scenario depends on what is broken, or that none of
+    its invariants looks there.
+    """
+    engine = scenario.engines[0]
+    seeds = range(SEEDS_OWN)
+    return _Trials(jobs).run(
+        [
+            (each, Trial(mutation=each.name, ref=scenario.ref, engine=engine, seeds=seeds))
+            for each in MUTATIONS.values()
+            if engine in each.general
+        ],
+        report,
+    )
+
+
+def _trial(mutation: Mutation, fresh_from: int | None) -> Trial:
+    caught = mutation.caught
+    seeds, choices = caught.seeds, caught.choices
+    if fresh_from is not None and (seeds is not None or choices):
+        seeds, choices = range(fresh_from, fresh_from + SEEDS_FRESH), {}
+    return Trial(
+        mutation=mutation.name,
+        ref=caught.scenario,
+        engine=caught.engine,
+        seeds=seeds,
+        choices=choices,
+    )
+
+
+@final
+class _Trials:
+    """Trials under way, each in a process of its own."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs: Final = max(jobs, 1)
+        self._children: Final[set[subprocess.Popen[str]]] = set()
+
+    def run(
+        self, trials: Sequence[tuple[Mutation, Trial]], report: Callable[[Judged], None]
+    ) -> MutationResult:
+        """Make all trials; an error, or an interrupt, ends those that are under way."""
+        judged: dict[str, Judged] = {}
+        with ThreadPoolExecutor(max_workers=self._jobs) as pool:
+            running = {pool.submit(self._try, trial): (each, trial) for each, trial in trials}
+            try:
+                for done in as_completed(running):
+                    mutation, trial = running[done]
+                    judged[mutation.name] = Judged(mutation, trial, done.result())
+                    report(judged[mutation.name])
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for child in list(self._children):
+                    child.kill()
+                raise
+        return MutationResult(tuple(judged[mutation.name] for mutation, _ in trials))
+
+    def _try(self, trial: Trial) -> Told:
+        """Make a trial; its process ends when this one does."""
+        read_end, held = os.pipe()
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-m", PROGRAM, json.dumps(trial.to_json())],
+                stdin=read_end,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            self._children.add(child)
+            try:
+                return _answer(child)
+            finally:
+                self._children.discard(child)
+        finally:
+            os.close(read_end)
+            os.close(held)
+
+
+def _answer(child: subprocess.Popen[str]) -> Told:
+    """Wait for what the process of a trial says; kill one that says nothing."""
+    began = time.monotonic()
+    try:
+        answer, said = child.communicate(timeout=TRIAL_S_MAX)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        return Told(0, TRIAL_S_MAX, error=f"it has not ended after {TRIAL_S_MAX:g} s")
+    if child.returncode or not answer:
+        last = (said.strip().splitlines() or [f"it ended with {child.returncode}"])[-1]
+        return Told(0, time.monotonic() - began, error=last[:_SAID_CHARS])
+    return Told.of_json(json.loads(answer))

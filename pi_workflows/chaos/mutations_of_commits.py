@@ -1,0 +1,92 @@
+"""Mutations of transactions: when an answer is given, and what a failure undoes or leaves."""
+
+from typing import Final
+
+from pi_workflows.chaos.mutation import Catch, Mutation
+from runtime.chaos.planting import Reworded, Rewritten
+
+_COMMIT_BEGINS: Final = "reached = self._world.sync_points.reached"
+_ANSWERING: Final = "    for answer in answers:\n        answer()\n"
+
+MUTATIONS: Final = (
+    Mutation(
+        "early_answer",
+        "A command is answered before its COMMIT.",
+        "P1",
+        (
+            Rewritten("actors.store_actor:StoreActor._commit", _ANSWERING, ""),
+            Rewritten(
+                "actors.store_actor:StoreActor._commit",
+                _COMMIT_BEGINS,
+                f"{_ANSWERING.strip()}\n    await trio.sleep(0.05)\n    {_COMMIT_BEGINS}",
+            ),
+        ),
+        Catch("server_dies", "sim", range(60)),
+        general=("procs",),
+    ),
+    Mutation(
+        "failing_command_keeps_its_writes",
+        "What a command has written before it failed stays.",
+        "P2",
+        (
+            Rewritten("store.batch:Batch.run", "writer.rollback_to()", "writer.release()"),
+            Rewritten("store.batch:Batch.run_lightly", "written() != tx.undoable_at", "False"),
+        ),
+        Catch("neighbours_of_a_failing_command", "orders", range(400)),
+    ),
+    Mutation(
+        "neighbours_lost",
+        "When SQLite throws a transaction away, its other commands are answered and not repeated.",
+        "P2",
+        (
+            Rewritten(
+                "actors.store_actor:StoreActor.carry_out",
+                "await self._run_group([letter], self._batch.run)",
+                "letter.answer(None)",
+            ),
+        ),
+        Catch("neighbours_of_a_failing_command", "orders", range(400)),
+    ),
+    Mutation(
+        "revision_not_checked",
+        "A command is carried out although the caller has seen another revision.",
+        "P2",
+        (
+            Rewritten(
+                "store.authority:revise",
+                "permit.expected_revision is not None"
+                " and permit.expected_revision != held.revision",
+                "False",
+            ),
+        ),
+        Catch("revisions", "orders", range(400)),
+    ),
+    Mutation(
+        "revision_skipped",
+        "A change raises the revision by two.",
+        "P2",
+        (
+            Reworded("store.resources:UPDATE_REVISION", "revision + 1", "revision + 2"),
+            Rewritten(
+                "store.resources:Recorder.record", "self.revision += 1", "self.revision += 2"
+            ),
+        ),
+        Catch("one_run", "sim", range(5)),
+    ),
+    Mutation(
+        "event_not_written",
+        "A change raises the revision and leaves no event.",
+        "P2",
+        (
+            Rewritten(
+                "store.resources:Recorder.record",
+                "    self.revision += 1\n",
+                "    self.revision += 1\n"
+                "    if happening.event_type == 'run_started':\n"
+                "        tx.changes.add(self.change)\n"
+                "        return self.revision\n",
+            ),
+        ),
+        Catch("one_run", "sim", range(5)),
+    ),
+)

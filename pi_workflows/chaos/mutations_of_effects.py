@@ -1,0 +1,121 @@
+"""Mutations of effects: what is done outside, when, and how often."""
+
+from typing import Final
+
+from pi_workflows.chaos.mutation import Catch, Mutation
+from runtime.chaos.planting import Rewritten
+
+MUTATIONS: Final = (
+    Mutation(
+        "manual_effect_tried_again",
+        "After a death a manual effect is tried again, though it may have happened.",
+        "P5",
+        (Rewritten("store.run_parking:_end_after_crash", "is RecoveryKind.MANUAL", "is None"),),
+        Catch("never_done_twice_by_itself", "orders", range(400)),
+    ),
+    Mutation(
+        "look_skipped",
+        "An effect that can be looked for is sent again without a look.",
+        "P5",
+        (
+            Rewritten(
+                "store.run_effects:RunEffects.reserve",
+                "look_first=observable and not wanted.observed",
+                "look_first=False",
+            ),
+        ),
+        Catch("looked_for_before_it_is_sent_again", "orders", range(400)),
+    ),
+    Mutation(
+        "applied_effect_sent_again",
+        "An effect that is applied is given out once more.",
+        "P5",
+        (
+            Rewritten(
+                "store.effects:reserve",
+                "effect.status in {EffectStatus.APPLIED, EffectStatus.REJECTED}",
+                "False",
+            ),
+            Rewritten(
+                "store.effects:reserve",
+                "EFFECT_MACHINE.apply(effect.status, EffectMove.TAKE)",
+                "EffectStatus.APPLYING",
+            ),
+        ),
+        Catch("resolved_against_the_runner", "orders", range(400)),
+    ),
+    Mutation(
+        "sent_before_it_is_reserved",
+        "A node's code acts before its effect is reserved.",
+        "P5",
+        (
+            Rewritten(
+                "pi_workflows.runner.attempt:Attempt._reserve",
+                "    outgoing.add(wanted)\n    granted",
+                "    ahead = Reservation('effect-ahead', 1, effect.recovery)\n"
+                "    yield from self._call(Purpose.NODE, self._timeout_ms, ahead)\n"
+                "    outgoing.add(wanted)\n    granted",
+            ),
+        ),
+        Catch("sent_once", "sim", range(20)),
+    ),
+    Mutation(
+        "old_receipt_settles",
+        "The end of an earlier try settles the one that is under way.",
+        "P4",
+        (Rewritten("store.effects:settle", "number != effect.attempt_count", "False"),),
+        Catch("stale_receipt", "orders", range(400)),
+    ),
+    Mutation(
+        "second_word_moves",
+        "An effect that was resolved is resolved again, in another way.",
+        "P2",
+        (
+            Rewritten(
+                "store.effect_resolving:resolve_effect",
+                "status is not EffectStatus.AMBIGUOUS",
+                "False",
+            ),
+            Rewritten(
+                "store.effects:resolve",
+                "effect.status is not EffectStatus.AMBIGUOUS",
+                "False",
+            ),
+            Rewritten(
+                "store.effects:resolve",
+                "EFFECT_MACHINE.apply(effect.status, evidence.move)",
+                "{EffectMove.APPLY: EffectStatus.APPLIED,"
+                " EffectMove.REJECT: EffectStatus.REJECTED}"
+                ".get(evidence.move, EffectStatus.PENDING)",
+            ),
+        ),
+        Catch("first_word_stands", "orders", range(400)),
+    ),
+    Mutation(
+        "effect_left_open",
+        "An effect that was under way when its owner died stays under way.",
+        "P8",
+        (
+            Rewritten(
+                "store.run_parking:_recover_effects",
+                "effect.status is EffectStatus.APPLYING",
+                "False",
+            ),
+        ),
+        Catch("harmless_effect_is_tried_again", "orders", range(400)),
+    ),
+    Mutation(
+        "finished_without_its_effect",
+        "A try counts as done although its effect was never applied.",
+        "P5",
+        (
+            Rewritten(
+                "store.run_advance:_Advance._finish",
+                "self._effects.check_settled(attempt, self._node(attempt.node_id),"
+                " finish.outcome)",
+                "pass",
+            ),
+        ),
+        Catch("hasty_runner", "orders", range(400)),
+    ),
+)

@@ -1,0 +1,91 @@
+"""What the process of one mutation is asked, and what it says; both travel as JSON."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self, cast
+
+from pi_workflows.protocol.canonical import JsonObject
+from runtime.chaos.outcome import Finding
+from runtime.chaos.tally_json import finding_json, finding_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A mutation with the explorations that are to find it.
+
+    Attributes:
+        mutation: its name.
+        ref: `NAME` or `FILE::NAME` of the scenario.
+        seeds: explore these until something breaks; None explores whatever the engine can.
+        choices: explore exactly this instead; empty for none.
+    """
+
+    mutation: str
+    ref: str
+    engine: str
+    seeds: range | None = None
+    choices: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "mutation": self.mutation,
+            "ref": self.ref,
+            "engine": self.engine,
+            "seeds": None if self.seeds is None else [self.seeds.start, self.seeds.stop],
+            "choices": dict(self.choices),
+        }
+
+    @classmethod
+    def of_json(cls, document: JsonObject) -> Self:
+        """Return the trial of a JSON object."""
+        seeds = cast("list[int] | None", document["seeds"])
+        return cls(
+            mutation=cast("str", document["mutation"]),
+            ref=cast("str", document["ref"]),
+            engine=cast("str", document["engine"]),
+            seeds=None if seeds is None else range(*seeds),
+            choices=cast("dict[str, str]", document["choices"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What came of a trial.
+
+    Attributes:
+        explored: how many explorations it took, with the one that broke.
+        seconds: for which they took.
+        finding: what broke; None when nothing did, and the mutation survived.
+        error: why the trial itself failed; None when it did not.
+    """
+
+    explored: int
+    seconds: float
+    finding: Finding | None = None
+    error: str | None = None
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether the fault was found, and nothing was found without it."""
+        return self.finding is not None and self.error is None
+
+    def to_json(self) -> JsonObject:
+        """Return it as a JSON object."""
+        return {
+            "explored": self.explored,
+            "seconds": self.seconds,
+            "finding": None if self.finding is None else finding_json(self.finding),
+            "error": self.error,
+        }
+
+    @classmethod
+    def of_json(cls, document: JsonObject) -> Self:
+        """Return what a JSON object says."""
+        finding = cast("JsonObject | None", document["finding"])
+        return cls(
+            explored=cast("int", document["explored"]),
+            seconds=cast("float", document["seconds"]),
+            finding=None if finding is None else finding_of(finding),
+            error=cast("str | None", document["error"]),
+        )

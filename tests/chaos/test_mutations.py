@@ -1,0 +1,143 @@
+"""Every planted fault fits the code as it is, and the harness finds them."""
+
+import pytest
+
+from pi_workflows.chaos.mutant import try_out
+from pi_workflows.chaos.mutating import Judged, MutationResult, mutate
+from pi_workflows.chaos.mutation import Mutation
+from pi_workflows.chaos.mutations import (
+    MUTATIONS,
+    MutationUnknown,
+    known_mutation,
+    planted_mutation,
+    planted_names,
+)
+from pi_workflows.chaos.registry import SCENARIOS, engine_names
+from pi_workflows.chaos.trials import Told, Trial
+from runtime.chaos.outcome import Finding, Verdict
+from runtime.chaos.planting import Rewritten, planted
+from store import authority, leases
+
+
+def known_trial(name: str) -> Trial:
+    caught = MUTATIONS[name].caught
+    return Trial(
+        mutation=name,
+        ref=caught.scenario,
+        engine=caught.engine,
+        seeds=caught.seeds,
+        choices=caught.choices,
+    )
+
+
+def test_catalogue_is_large_enough_and_names_no_mutation_twice() -> None:
+    assert len(MUTATIONS) >= 30
+    changes = [mutation.changes for mutation in MUTATIONS.values()]
+    assert len(set(changes)) == len(changes)
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutation_fits_the_code_and_leaves_nothing_behind(name: str) -> None:
+    """One that no longer finds what it changes is refused, so none of them rots unseen."""
+    before = authority.check_claim.__code__, leases.UPDATE_CLAIMED
+    with planted_mutation(name):
+        assert planted_names() == (name,)
+    assert planted_names() == ()
+    assert (authority.check_claim.__code__, leases.UPDATE_CLAIMED) == before
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_mutation_says_what_it_breaks_and_is_caught_where_a_scenario_looks(name: str) -> None:
+    mutation = MUTATIONS[name]
+    assert mutation.breaks.endswith(".")
+    assert mutation.promise in {f"P{number}" for number in range(1, 13)}
+    caught = SCENARIOS[mutation.caught.scenario]
+    assert mutation.caught.engine in caught.engines
+    assert mutation.caught.engine in engine_names()
+    assert set(mutation.general) <= set(engine_names())
+
+
+def test_unknown_mutation_is_refused_with_what_there_is() -> None:
+    with pytest.raises(MutationUnknown, match=r"no mutation \"gone\"; there are: no_claim_check"):
+        known_mutation("gone")
+    with pytest.raises(MutationUnknown):
+        mutate(["gone"], 1, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["no_claim_check", "renewal_shortens", "receipt_not_stored", "manual_effect_tried_again"],
+)
+def test_mutation_is_caught_and_the_same_exploration_holds_without_it(name: str) -> None:
+    told = try_out(known_trial(name))
+    assert told.is_caught, told.error
+    assert told.finding is not None
+    assert told.finding.complaint
+
+
+def test_exploration_that_the_fault_does_not_touch_catches_nothing() -> None:
+    trial = Trial(
+        mutation="receipt_not_stored", ref="clock_steps", engine="orders", seeds=range(20)
+    )
+    told = try_out(trial)
+    assert (told.finding, told.error, told.explored) == (None, None, 20)
+    assert not told.is_caught
+
+
+def test_what_breaks_without_the_fault_too_is_no_catch() -> None:
+    """A harness that always cries wolf would have the best score of all."""
+    broken = Rewritten("store.authority:check_claim", "not held.live(now)", "False")
+    trial = Trial(
+        mutation="renewal_shortens",
+        ref="lapsed_owner_can_only_release",
+        engine="orders",
+        seeds=range(20),
+    )
+    with planted([broken]):
+        told = try_out(trial)
+    assert not told.is_caught
+    assert told.error is not None
+    assert told.error.startswith("it breaks without the fault too: ")
+
+
+def test_trial_that_cannot_be_made_says_why() -> None:
+    told = try_out(Trial(mutation="no_claim_check", ref="gone", engine="orders"))
+    assert told.error is not None
+    assert 'no scenario "gone"' in told.error
+
+
+def test_trial_and_what_came_of_it_travel_as_json() -> None:
+    trial = Trial(mutation="a", ref="b", engine="sim", seeds=range(3, 9), choices={"x#1": "y"})
+    assert Trial.of_json(trial.to_json()) == trial
+    finding = Finding("b", "sim", "P3", "twice", {"x#1": "y"}, 4, (), "ab")
+    for told in (Told(7, 0.5, finding), Told(0, 1.0, error="no")):
+        assert Told.of_json(told.to_json()) == told
+
+
+def judged(mutation: Mutation, *, caught: bool, explored: int) -> Judged:
+    finding = Finding("s", "orders", "P3", "twice", {}, None, (), "") if caught else None
+    return Judged(mutation, known_trial(mutation.name), Told(explored, 0.1, finding))
+
+
+def test_score_is_the_share_that_was_caught_and_a_survivor_is_a_violation() -> None:
+    first, second, third, *_ = MUTATIONS.values()
+    all_caught = MutationResult(
+        (judged(first, caught=True, explored=1), judged(second, caught=True, explored=9))
+    )
+    assert (all_caught.score, all_caught.median) == (1.0, 5.0)
+    assert all_caught.verdict is Verdict.HELD
+    blind = MutationResult((*all_caught.judged, judged(third, caught=False, explored=400)))
+    assert [each.mutation for each in blind.survivors] == [third]
+    assert blind.score == pytest.approx(2 / 3)
+    assert blind.verdict is Verdict.VIOLATED
+    assert MutationResult(()).verdict is Verdict.VIOLATED
+
+
+def test_mutations_are_tried_in_processes_of_their_own() -> None:
+    told: list[str] = []
+    result = mutate(
+        ["expiry_ignored", "generation_reset"], 2, lambda each: told.append(each.mutation.name)
+    )
+    assert sorted(told) == ["expiry_ignored", "generation_reset"]
+    assert result.score == 1.0, [each.told for each in result.survivors]
+    assert [each.mutation.name for each in result.judged] == ["expiry_ignored", "generation_reset"]
