@@ -1,30 +1,18 @@
 """Real processes on one real file, in every order of the points where they can stand."""
 
-import os
-import pwd
-import signal
-import socket
-import subprocess
-import sys
-from functools import partial
-from pathlib import Path
 from typing import Final
 
 import pytest
+import trio
 
-from multiproc_tests.harness.processes import BOUND_S, ExactProcess
-from multiproc_tests.harness.servers import ROOT
-from pi_workflows.chaos import procs_engine
+from pi_workflows.chaos import procs_engine, procs_world
 from pi_workflows.chaos.procs_engine import KILLS, ORDERS, ProcsEngine
-from pi_workflows.chaos.procs_subject import ALL_POINTS, StoreSubject, place_of
+from pi_workflows.chaos.procs_subject import ALL_POINTS, place_of
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from pi_workflows.protocol.ids import ResourceId
-from pi_workflows.protocol.paths import StatePaths
+from runtime.chaos import procs_order
 from runtime.chaos.engine import Wanted
 from runtime.chaos.outcome import Moment, ScenarioRefused, Verdict
-from runtime.chaos.procs_child import serve
-from runtime.chaos.procs_pool import Pool
-from runtime.chaos.procs_wire import Line
 from runtime.chaos.scenario import Scenario
 from runtime.sync_points import SyncPoint
 from store.authority import holding
@@ -226,65 +214,73 @@ def test_actor_that_reads_the_clock_of_the_machine_is_refused() -> None:
         ProcsEngine().explore(impatient, Wanted())
 
 
-def wait(line: Line) -> None:
-    line.receive()
+@scenario(engines=("procs",))
+def endless(s: Scene) -> None:
+    @s.actor()
+    async def worker(me: Me) -> None:
+        while True:
+            await me.sync("again")
 
 
-def test_pool_leaves_no_process_behind() -> None:
-    """Idle, stopped or killed: all have ended when the pool is closed."""
-    with Pool(wait) as pool:
-        members = [pool.fork() for _ in range(3)]
-        watched = [ExactProcess(pid) for pid in pool.pids]
-        pool.stop(members[0])
-        pool.kill(members[1])
-        assert [process.is_alive for process in watched] == [True, True, False, True]
-    assert not any(process.is_alive for process in watched)
-    for process in watched:
-        process.close()
+@scenario(engines=("procs",))
+def foreign(s: Scene) -> None:
+    @s.actor()
+    async def worker(_: Me) -> None:
+        await trio.Event().wait()
 
 
-CONTROLLER: Final = """
-import socket, sys
-from runtime.chaos.procs_child import serve
-from runtime.chaos.procs_pool import Pool
-told = socket.socket(fileno=int(sys.argv[1]))
-pool = Pool(lambda line: line.receive())
-members = [pool.fork() for _ in range(2)]
-pool.stop(members[0])
-told.sendall(" ".join(map(str, pool.pids)).encode() + b"\\n")
-told.recv(1)
-"""
+@scenario(engines=("procs",))
+def idle(_: Scene) -> None:
+    pass
 
 
-@pytest.mark.parametrize("also", [(), (0,)])
-def test_pool_ends_with_a_killed_controller(also: tuple[int, ...]) -> None:
-    """Also when the process that has started the others is killed with it."""
-    ours, its = socket.socketpair()
-    with ours, its:
-        controller = subprocess.Popen(
-            [sys.executable, "-P", "-c", CONTROLLER, str(its.fileno())],
-            env={"PYTHONPATH": str(ROOT)},
-            pass_fds=[its.fileno()],
-        )
-        ours.settimeout(BOUND_S)
-        with ours.makefile("rb") as lines:
-            pids = [int(pid) for pid in lines.readline().split()]
-        watched = [ExactProcess(pid) for pid in pids]
-        for index in also:
-            os.kill(pids[index], signal.SIGKILL)
-        controller.kill()
-        controller.wait()
-        for process in watched:
-            process.await_end()
-            process.close()
+@scenario(engines=("procs",))
+def undeclared(_: Scene) -> None:
+    raise KeyError("settings")
 
 
-def test_process_of_the_pool_refuses_the_live_state_directory_itself() -> None:
-    """Whoever sends it there: no variable of the environment moves the home of the account."""
-    live = StatePaths(Path(pwd.getpwuid(os.geteuid()).pw_dir)).database
-    subject = StoreSubject(claims(1), ALL_POINTS)
-    with Pool(partial(serve, subject=subject)) as pool:
-        process = pool.fork()
-        process.line.send({"open": str(live)})
-        answer = process.line.receive()
-    assert "is the live state directory" in str(answer["refused"])
+@scenario(engines=("procs",))
+def speechless(s: Scene) -> None:
+    @s.actor()
+    async def worker(me: Me) -> None:
+        await me.do(lambda _: object())
+
+
+@scenario(engines=("procs",))
+def unprepared(s: Scene) -> None:
+    s.prepare(lambda _: dict[str, int]()["missing"])
+
+    @s.actor()
+    async def worker(me: Me) -> None:
+        await me.sync("here")
+
+
+@pytest.mark.parametrize(
+    ("of", "complaint"),
+    [
+        (endless, "has not ended after 30 steps; let every actor end"),
+        (
+            foreign,
+            r"test_process_orders\.py:\d+: worker awaits something the harness cannot order",
+        ),
+        (idle, r"test_process_orders\.py:\d+: declare at least one actor"),
+        (undeclared, "declaring undeclared fails: KeyError"),
+        (speechless, "a command returns a object, which one process cannot tell another"),
+        (unprepared, "what the scenario prepares fails: KeyError"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Scenario) else "",
+)
+def test_scenario_that_cannot_be_played_is_refused(
+    of: Scenario[Scene], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(procs_order, "STEPS_MAX", 30)
+    with pytest.raises(ScenarioRefused, match=complaint):
+        ProcsEngine().explore(of, Wanted())
+
+
+def test_damaged_file_is_found_at_the_end_of_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What every order looks at are rows; the whole file is verified before it is replaced."""
+    monkeypatch.setattr(procs_world, "verify", lambda _: {"ok": False, "integrity": False})
+    [orders] = ProcsEngine().explore(claims(1), Wanted(goals={ORDERS: 1}))
+    assert (orders.verdict, orders.not_deterministic) == (Verdict.VIOLATED, [])
+    assert orders.findings[0].complaint.startswith("at the end of a database: {'ok': False")

@@ -6,7 +6,7 @@ the choices say, serves their clock, and looks at what is committed through a re
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,13 @@ from pi_workflows.chaos.live_state import refuse_live_state
 from pi_workflows.chaos.procs_stage import Stage, opened
 from pi_workflows.chaos.procs_subject import ALL_POINTS, FEWEST_POINTS
 from pi_workflows.chaos.scene import Scene
-from runtime.chaos.choices import Benign, Choices, Replayed
+from runtime.chaos.choices import Benign, Choices, Replayed, Source
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.outcome import Finding, Tally
-from runtime.chaos.procs_order import CheckFailed, Played
-from runtime.chaos.procs_sampling import Probe, Sampled, Shared, Skipped, estimated
+from runtime.chaos.procs_order import Played
+from runtime.chaos.procs_sampling import Sampled, Shared, Skipped, estimated
 from runtime.chaos.scenario import Scenario
+from runtime.chaos.walks import Uniform, source_of
 
 ORDERS: Final = "process orders"
 KILLS: Final = "kills"
@@ -77,7 +78,6 @@ class ProcsEngine:
                 exploring.samples()
             if stage.budgets.kill and wanted.seeds is None:
                 exploring.kills()
-            exploring.verify_file()
             return exploring.tallies
 
     def repeat(
@@ -119,7 +119,7 @@ class _Exploring:
     @property
     def is_finite(self) -> bool:
         """Whether all orders without kills and pauses are few enough to go through them."""
-        probed = [Choices(Probe(seed)) for seed in range(PROBES)]
+        probed = [Choices(Uniform(seed)) for seed in range(PROBES)]
         for choices in probed:
             self._stage.play(choices, self._peaceful)
         return estimated([choices.made for choices in probed]) <= ORDERS_MAX
@@ -146,38 +146,42 @@ class _Exploring:
         self._end(tally)
 
     def samples(self) -> None:
-        """Draw orders in which anything may go wrong that the scenario allows."""
+        """Draw orders in which anything may go wrong that the scenario allows.
+
+        Odd seeds give the processes priorities (PCT), even ones draw each step.
+        """
         tally = self._begin(ORDERS, KINDS)
         seeds = self._wanted.seeds
         number = self._wanted.goals.get(ORDERS, SAMPLED)
-        self._draw(tally, range(number) if seeds is None else seeds, None)
+        steps = self._benign_steps()
+        self._draw(
+            tally,
+            range(number) if seeds is None else seeds,
+            lambda seed: source_of(seed, steps) if seed % 2 else Sampled(seed),
+        )
 
     def kills(self) -> None:
         """Draw orders in which somebody is killed, as likely early as late."""
         tally = self._begin(KILLS, {"kill"})
-        choices = Choices(Benign())
-        self._stage.play(choices, self._stage.budgets)
         number = KILLED_CORE if self._scenario.core else KILLED
         number = self._wanted.goals.get(KILLS, number)
-        self._draw(tally, range(number), max(1, len(choices.made)))
+        steps = self._benign_steps()
+        self._draw(tally, range(number), lambda seed: Sampled(seed, kill_within=steps))
 
-    def verify_file(self) -> None:
-        """Verify the last file as a whole."""
-        try:
-            self._stage.end_database()
-        except CheckFailed as broken:
-            played = Played(complaint=str(broken), promise=broken.invariant)
-            tally = self.tallies[-1]
-            tally.broken += 1
-            tally.findings.append(_finding(self._scenario, played, Choices(Benign())))
+    def _benign_steps(self) -> int:
+        """Return how many decisions the ordinary order has, at least 1."""
+        choices = Choices(Benign())
+        self._stage.play(choices, self._stage.budgets)
+        return max(1, len(choices.made))
 
-    def _draw(self, tally: Tally, seeds: range, kill_within: int | None) -> None:
+    def _draw(self, tally: Tally, seeds: range, source: Callable[[int], Source]) -> None:
         part, parts = self._wanted.part
-        for seed in seeds[part::parts]:
-            tally.promised += 1
+        mine = seeds[part::parts]
+        tally.promised += len(mine)
+        for seed in mine:
             if self._is_over(tally):
-                continue
-            choices = Choices(Sampled(seed, kill_within=kill_within))
+                break
+            choices = Choices(source(seed))
             self._account(tally, self._stage.play(choices, self._stage.budgets), choices)
         self._end(tally)
 
@@ -191,6 +195,12 @@ class _Exploring:
         tally.checks.update(self._stage.checks)
         for name in self._stage.checks:
             self._stage.checks[name] = 0
+        self._stage.end_database()
+        for damage in self._stage.damages:
+            broken = Played(complaint=str(damage), promise=damage.invariant)
+            tally.broken += 1
+            tally.findings.append(_finding(self._scenario, broken, Choices(Benign())))
+        self._stage.damages.clear()
         tally.pairs_feasible = len(tally.pairs) if tally.complete else None
         tally.seconds = (
             time.monotonic() - self._began_s - sum(other.seconds for other in self.tallies)

@@ -1,5 +1,6 @@
 """A scenario on its stage: a process for each actor, and a database that they share."""
 
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Generator
@@ -12,6 +13,7 @@ from pi_workflows.chaos.procs_subject import StoreSubject
 from pi_workflows.chaos.procs_world import SceneWorld, SharedDatabase
 from pi_workflows.chaos.scene import Scene
 from runtime.chaos.choices import Choices
+from runtime.chaos.complaints import one_line, place_of
 from runtime.chaos.outcome import ScenarioRefused
 from runtime.chaos.procs_child import serve
 from runtime.chaos.procs_order import CheckFailed, Order, Played
@@ -32,6 +34,7 @@ class Stage:
     Attributes:
         budgets: what the scenario allows to go wrong.
         checks: how often each check has run.
+        damages: files that were not what they must be at their end.
         pool: the processes.
     """
 
@@ -46,6 +49,7 @@ class Stage:
         self._database: SharedDatabase | None = None
         self._databases = 0
         self._orders = 0
+        self.damages: Final[list[CheckFailed]] = []
         self.pool: Final = pool
         scene = self._declared()
         self.budgets: Final = scene.budgets
@@ -63,7 +67,7 @@ class Stage:
         until: int | None = None,
         on_new_file: bool = False,
     ) -> Played:
-        """Play one order; a broken one also if the file of the orders before it is damaged.
+        """Play one order.
 
         Args:
             budgets: what may go wrong in it.
@@ -75,23 +79,20 @@ class Stage:
             PoolBroken: the harness, or the product below it, failed.
         """
         scene = self._declared()
-        try:
-            database = self._ready(scene, on_new_file=on_new_file)
-        except CheckFailed as broken:
-            return Played(complaint=str(broken), promise=broken.invariant)
+        database = self._ready(scene, on_new_file=on_new_file)
         self._orders += 1
         world = SceneWorld(scene, database, self.checks)
         return Order(self.pool, self._processes, budgets, choices, world).play(until)
 
     def end_database(self) -> None:
-        """Verify the present file and remove it.
-
-        Raises:
-            CheckFailed: it is not what it must be.
-        """
+        """Verify the present file and remove it."""
         database, self._database = self._database, None
-        if database is not None:
+        if database is None:
+            return
+        try:
             database.end()
+        except CheckFailed as broken:
+            self.damages.append(broken)
 
     def close(self) -> None:
         """Leave no file."""
@@ -100,7 +101,12 @@ class Stage:
 
     def _declared(self) -> Scene:
         scene = Scene()
-        self._scenario.body(scene)
+        try:
+            self._scenario.body(scene)
+        except Exception as error:
+            raise ScenarioRefused(
+                f"{place_of(error)}: declaring {self._scenario.name} fails: {one_line(error)}"
+            ) from error
         return scene
 
     def _ready(self, scene: Scene, *, on_new_file: bool) -> SharedDatabase:
@@ -128,6 +134,10 @@ class Stage:
             process.line.receive()
 
 
+def _remove(folder: str) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @contextmanager
 def opened(
     scenario: Scenario[Scene], points: Collection[SyncPoint], folder: Path | None
@@ -146,7 +156,7 @@ def opened(
     subject = StoreSubject(scenario, points)
     with (
         tempfile.TemporaryDirectory(prefix="pi-workflows-chaos-", dir=place) as made,
-        Pool(partial(serve, subject=subject)) as pool,
+        Pool(partial(serve, subject=subject), partial(_remove, made)) as pool,
     ):
         stage = Stage(scenario, pool, Path(made))
         try:

@@ -12,7 +12,7 @@ from typing import Final, Protocol, cast, final
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from runtime.chaos.acting import Acting, Request
 from runtime.chaos.choices import Choices
-from runtime.chaos.complaints import one_line
+from runtime.chaos.complaints import is_about_a_loop, one_line, place_of
 from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import ScenarioRefused
 from runtime.chaos.procs_wire import Line, PeerGone
@@ -159,6 +159,8 @@ def _act(acting: Acting, subject: Subject, stand: Stand) -> None:
         result, error = None, None
         try:
             result = subject.carry_out(request, stand)
+        except ScenarioRefused:
+            raise
         except Exception as raised:  # noqa: BLE001 - the actor's to judge
             error = raised
         stand.note(answered=request.point, **subject.told(request, result, error))
@@ -167,6 +169,19 @@ def _act(acting: Acting, subject: Subject, stand: Stand) -> None:
         else:
             acting.throw(error)
     if acting.failure is not None:
-        is_excused = subject.excuses(acting.failure)
-        stand.note(**{"gaveUp" if is_excused else "failed": one_line(acting.failure)})
+        _report(acting, acting.failure, subject, stand)
     stand.end()
+
+
+def _report(acting: Acting, failure: BaseException, subject: Subject, stand: Stand) -> None:
+    """Say with what an actor has ended.
+
+    Raises:
+        ScenarioRefused: it has awaited what cannot be ordered.
+    """
+    if is_about_a_loop(failure):
+        raise ScenarioRefused(
+            f"{place_of(failure)}: {acting.name} awaits something the harness cannot order;"
+            " await only what its handle offers (do, sync, sleep, …)."
+        )
+    stand.note(**{"gaveUp" if subject.excuses(failure) else "failed": one_line(failure)})

@@ -25,6 +25,9 @@ from runtime.chaos.procs_wire import PeerGone
 from runtime.chaos.scenario import Budgets
 from runtime.simulation.clock import START_MS
 
+STEPS_MAX: Final = 10_000
+"""An order that has not ended by then is refused: some actor never ends."""
+
 REPLY_POINT: Final = "before_reply"
 """How the name of a point ends at which an answer is ready and can be lost."""
 
@@ -174,7 +177,7 @@ class Order:
         for seat in self._seats.values():
             self._hear(seat)
         last: _Seat | None = None
-        family = "start"
+        family, steps = "start", 0
         while until is None or len(self.played.timeline) < until:
             self._note_pairs()
             moves = self._moves(last)
@@ -187,8 +190,11 @@ class Order:
             if name in self._seats:
                 last = self._seats[name]
                 family = f"{name} after {last.place}"
-            else:
-                family = f"after {name}"
+            steps += 1
+            if steps > STEPS_MAX:
+                raise ScenarioRefused(
+                    f"an order has not ended after {STEPS_MAX} steps; let every actor end."
+                )
         return False
 
     def _moves(self, last: _Seat | None) -> _Moves:

@@ -20,7 +20,8 @@ import resource
 import signal
 import socket
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from enum import Enum
 from types import TracebackType
 from typing import Final, NoReturn, Self, final
@@ -70,8 +71,12 @@ class PooledProcess:
 class Pool:
     """The controller's end; a context manager, at whose end no process is left."""
 
-    def __init__(self, body: ProcessBody) -> None:
+    def __init__(self, body: ProcessBody, at_end: Callable[[], None] | None = None) -> None:
         """Fork the zygote. No process is made before it is asked for.
+
+        Args:
+            at_end: called by the zygote after it has ended the others, also when the controller
+                was killed: what it does must not mind that the controller has done it before.
 
         Other threads of this process are no obstacle as long as none of them is inside SQLite or
         a lock that `body` needs; the zygote has none of them.
@@ -85,7 +90,7 @@ class Pool:
             warnings.simplefilter("ignore", DeprecationWarning)
             self._zygote: Final = os.fork()
         if not self._zygote:
-            _be_zygote(its, body)
+            _be_zygote(its, body, at_end)
         its.close()
 
     def __enter__(self) -> Self:
@@ -111,11 +116,16 @@ class Pool:
             PoolBroken: the zygote does not answer.
         """
         ours, its = socket.socketpair()
-        with its:
-            self._line.send_with({"wish": _Wish.FORK.value}, its.fileno())
-        pid = self._answer()["pid"]
+        line = Line(ours, patience_s=PATIENCE_S)
+        try:
+            with its:
+                answer = self._ask_with(its.fileno())
+        except PoolBroken:
+            line.close()
+            raise
+        pid = answer["pid"]
         assert isinstance(pid, int), "the zygote answers with a pid"
-        member = PooledProcess(pid, Line(ours, patience_s=PATIENCE_S))
+        member = PooledProcess(pid, line)
         self._members.append(member)
         self.forked += 1
         return member
@@ -146,28 +156,42 @@ class Pool:
         self._members.clear()
 
     def _ask(self, wish: _Wish, member: PooledProcess) -> None:
-        self._line.send({"wish": wish.value, "pid": member.pid})
-        self._answer()
+        with _answering():
+            self._line.send({"wish": wish.value, "pid": member.pid})
+            self._line.receive()
 
-    def _answer(self) -> JsonObject:
-        try:
+    def _ask_with(self, descriptor: int) -> JsonObject:
+        with _answering():
+            self._line.send_with({"wish": _Wish.FORK.value}, descriptor)
             return self._line.receive()
-        except (PeerGone, TimeoutError) as error:
-            raise PoolBroken("the process that starts the others does not answer") from error
 
 
-def _be_zygote(its: socket.socket, body: ProcessBody) -> NoReturn:
+@contextmanager
+def _answering() -> Generator[None]:
+    try:
+        yield
+    except (PeerGone, TimeoutError) as error:
+        raise PoolBroken("the process that starts the others does not answer") from error
+
+
+def _be_zygote(
+    its: socket.socket, body: ProcessBody, at_end: Callable[[], None] | None
+) -> NoReturn:
     """Be the zygote until the controller leaves; never returns into what was forked."""
     status = 1
     try:
         os.setpgid(0, 0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
+        # It comes when the controller dies while somebody of this group is stopped.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.set_wakeup_fd(-1)
         _close_all_but(its.fileno())
         # What was inherited is never collected here: its finalizers belong to the controller.
         gc.freeze()
         _Zygote(its, body).serve()
+        if at_end is not None:
+            at_end()
         status = 0
     finally:
         os._exit(status)
@@ -228,6 +252,7 @@ class _Zygote:
             return pid
         status = 1
         try:
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             self._socket.close()
             self._body(Line(socket.socket(fileno=descriptor)))
             status = 0

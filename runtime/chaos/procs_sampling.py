@@ -64,18 +64,6 @@ class Shared:
         return self._systematic.advance()
 
 
-@final
-class Probe:
-    """One order whose every decision is drawn evenly; tells how many orders there may be."""
-
-    def __init__(self, seed: int) -> None:
-        self._draws: Final = Chance(seed).stream("probe")
-
-    def pick(self, name: str, options: Sequence[str]) -> int:  # noqa: ARG002 - the protocol's
-        """Draw one of the options."""
-        return self._draws.randrange(len(options))
-
-
 def estimated(probed: Sequence[Sequence[Decision]]) -> float:
     """Return about how many orders there are, from the decisions of some that were probed.
 

@@ -82,7 +82,10 @@ class Line:
         Raises:
             PeerGone: there will be none.
         """
-        received, descriptors, _, _ = socket.recv_fds(self._end, _CHUNK, 1)
+        try:
+            received, descriptors, _, _ = socket.recv_fds(self._end, _CHUNK, 1)
+        except ConnectionError as error:
+            raise PeerGone from error
         if not received:
             raise PeerGone
         return _parsed(received), descriptors

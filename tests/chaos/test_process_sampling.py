@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from runtime.chaos.choices import Choices, Systematic
-from runtime.chaos.procs_sampling import SHARE_DEPTH, Probe, Sampled, Shared, Skipped, estimated
+from runtime.chaos.procs_sampling import SHARE_DEPTH, Sampled, Shared, Skipped, estimated
+from runtime.chaos.walks import Uniform
 
 OPTIONS = ("a", "b", "c")
 
@@ -90,7 +91,7 @@ def test_samples_reach_what_can_happen(holds: Callable[[list[str]], bool]) -> No
 def test_probes_tell_how_many_orders_there_are() -> None:
     probed = []
     for seed in range(200):
-        choices = Choices(Probe(seed))
+        choices = Choices(Uniform(seed))
         # The tree is uneven: after an "a" there is nothing to decide any more.
         while choices.pick("step", OPTIONS) != "a" and len(choices.made) < SHARE_DEPTH:
             pass
