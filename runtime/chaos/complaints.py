@@ -1,11 +1,15 @@
 """Errors of checks and actors in one line each."""
 
+import re
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 _LOOPLESS: Final = frozenset({"must be called from async context", "no running event loop"})
 """What trio and asyncio say when they are used without their loop."""
+
+_NAMED: Final = re.compile(r"\w+: (P\d+): ")
 
 _LIBRARIES: Final = ("site-packages", "asyncio")
 
@@ -16,6 +20,17 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, AssertionError):
         return text or _source(error) or "does not hold"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def promise_of(complaint: str, promises: Sequence[str], check: str) -> str:
+    """Return which promise is broken: the one the complaint begins with, else all, else the check.
+
+    Args:
+        complaint: "CHECK: P3: what does not hold", or without a promise.
+        promises: that the scenario names.
+    """
+    named = _NAMED.match(complaint)
+    return named[1] if named else ", ".join(promises) or check
 
 
 def is_about_a_loop(error: BaseException) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final, final
 
 from runtime.chaos.choices import Benign, Choices, Replayed, Source, Systematic
+from runtime.chaos.complaints import promise_of
 from runtime.chaos.course import Course
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.moves import CARRIED_OUT
@@ -116,7 +117,7 @@ class Explorer:
             count = wanted.goals.get(self.tally.unit, SAMPLED)
             few = max(FEW, count)
             if self._estimate() <= 2 * few:
-                self._systematic(max(1, few // parts))
+                self._systematic(max(1, 2 * few // parts))
             if not self.tally.complete and not self._is_over:
                 self._draw(range(count)[part::parts])
         self._sum_up()
@@ -259,7 +260,7 @@ class Explorer:
         return Finding(
             playing.scenario,
             playing.engine,
-            ", ".join(playing.promises) or broken.check,
+            promise_of(broken.complaint, playing.promises, broken.check),
             broken.complaint,
             dict(played.choices.unusual),
             None,

@@ -5,6 +5,7 @@ out and who then runs on to its next one, a jump of the clock, the death of an a
 that arrives late. So an order is a function of its choices alone.
 """
 
+import copy
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ CLOCK_ON: Final = f"{CLOCK}on"
 """The move by which time passes until the first sleeper wakes; nobody else can go on."""
 
 NOBODY: Final = "nobody"
+_CHANGEABLE: Final = (list, dict, set)
 STEPS_MAX: Final = 10_000
 """An order that has not ended by then is refused: some actor never ends."""
 
@@ -313,7 +315,9 @@ class Order:
             # not hold the frames of this one.
             error.__traceback__ = None
         elif answer is not None:
-            actor.answer(answer.result)
+            result = answer.result
+            # Orders share answers; what can be changed is each actor's own.
+            actor.answer(copy.deepcopy(result) if isinstance(result, _CHANGEABLE) else result)
         self._require_sound(actor)
 
     def _require_sound(self, actor: Acting) -> None:

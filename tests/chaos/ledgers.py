@@ -31,6 +31,12 @@ class Actor(Handle):
         assert isinstance(answer, int)
         return answer
 
+    async def listed(self) -> list[int]:
+        """Return the number in a list of one's own."""
+        answer = await ask(Request("list", lambda number: number))
+        assert isinstance(answer, list)
+        return answer
+
 
 class Ledger:
     """One number; a change that raises LookupError takes back all that was ever done."""
@@ -58,7 +64,7 @@ class Ledger:
                     raise MarksLost from gone
                 answers.append(Answer(None, gone))
             else:
-                answers.append(Answer(self.number))
+                answers.append(Answer([self.number] if request.point == "list" else self.number))
             self.log.append(f"{actor} {request.point}")
         self.batches.append(len(group))
         return answers

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from runtime.chaos.acting import Request, ask
+from runtime.chaos.complaints import promise_of
 from runtime.chaos.engine import Wanted
 from runtime.chaos.explorer import Explorer, Played
 from runtime.chaos.outcome import ScenarioRefused, Verdict
@@ -113,11 +114,37 @@ def test_planted_race_is_found_small_and_repeatable() -> None:
     assert again.unused == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("complaint", "promise"),
+    [("fenced: P4: an old owner wrote", "P4"), ("fenced: an old owner wrote", "P3, P4")],
+)
+def test_promise_that_a_complaint_names_is_the_broken_one(complaint: str, promise: str) -> None:
+    assert promise_of(complaint, ("P3", "P4"), "fenced") == promise
+    assert promise_of("fenced: old", (), "fenced") == "fenced"
+
+
 def test_repeating_stops_after_so_many_moments() -> None:
     [finding, *_] = explored(lost_update).findings
     again = Explorer(playing(lost_update), Wanted()).repeat(finding.choices, until=2)
     assert again.timeline == finding.timeline[:2]
     assert again.finding is None
+
+
+def test_what_an_actor_does_to_an_answer_is_not_seen_in_the_next_order() -> None:
+    lengths: set[int] = set()
+
+    def scenario(plan: Declaration) -> None:
+        walkers(2)(plan)
+
+        @plan.actor()
+        async def collector(me: Actor) -> None:
+            found = await me.listed()
+            found.append(0)
+            lengths.add(len(found))
+            await me.sync("end")
+
+    assert explored(scenario).explored == 6
+    assert lengths == {2}
 
 
 def test_failing_actor_is_a_finding() -> None:
