@@ -26,6 +26,7 @@ COMPLETE = frozenset(
         "late_words_of_an_old_child",
         "recorded_before_it_is_done",
         "refused_again",
+        "refused_write_extends_nothing",
         "revisions",
         "same_key_for_something_else",
         "same_owner_again",
@@ -78,6 +79,11 @@ def test_claim_of_what_is_free_or_has_expired_has_one_winner_in_every_order() ->
 def test_expiry_is_exact_to_the_millisecond_in_every_order() -> None:
     """Case: A37, C50."""
     holds_in_every_order("at_the_instant_of_expiry", "lapsed_owner_can_only_release")
+
+
+def test_write_extends_a_lease_and_a_refused_one_does_not_in_every_order() -> None:
+    """Case: A39."""
+    holds_in_every_order("refused_write_extends_nothing")
 
 
 def test_whoever_was_replaced_changes_nothing_in_every_order() -> None:

@@ -1,5 +1,6 @@
 """Who owns a leased resource, whoever asks for it at the same time."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pi_workflows.chaos.lease_history import check_lease, claims_of
@@ -7,8 +8,8 @@ from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
 from pi_workflows.protocol.ids import ResourceId
 from pi_workflows.protocol.states import OwnerType
 from store import leases
-from store.authority import Claim, holding
-from store.errors import ClaimLost, LeaseHeldError
+from store.authority import CLAIM_MS, Claim, holding
+from store.errors import ClaimLost, LeaseHeldError, Rejected
 from store.leases import Owner
 from store.transaction import Transaction
 
@@ -186,3 +187,36 @@ def at_the_instant_of_expiry(s: Scene) -> None:
                 asked = known.result
                 lapsed = asked.expires_at is None or asked.expires_at <= asked.now
                 assert lapsed == (asked.claim is not None), "P3: the expiry is another instant"
+
+
+def _refused_after_writing(claim: Claim) -> Command[object]:
+    def command(tx: Transaction) -> object:
+        leases.write(tx, claim, WORK)
+        raise Rejected("refused on purpose")
+
+    return command
+
+
+@scenario(promises=("P2", "P3"))
+def refused_write_extends_nothing(s: Scene) -> None:
+    """Owners write, which extends their leases, or are refused after it, which does not."""
+    jobs = [s.resource(f"job-{number}") for number in range(2)]
+
+    @s.actor(count=len(jobs))
+    async def owner(me: Me) -> None:
+        claim = await me.claim(jobs[me.number])
+        if claim is not None:
+            with suppress(Rejected):
+                await me.do(_refused_after_writing(claim), point="write in vain")
+            await me.write(claim, WORK)
+
+    s.faults(clock_jump=(29.0,), shared_batch=1)
+
+    @s.always
+    def extended_by_what_is_written(look: Look) -> None:
+        for job in jobs:
+            check_lease(look, job)
+            last = [event.recorded_at for event in look.events(job)][-1:]
+            expected = last[0] + CLAIM_MS[OwnerType.HOST] if last else None
+            expires_at = holding(look.reading, job).expires_at
+            assert expires_at == expected, f"P3: the lease expires at {expires_at}, not {expected}"

@@ -89,14 +89,14 @@ def hasty_runner(s: Scene) -> None:
 
 @scenario(promises=("P3", "P5"))
 def harmless_effect_is_tried_again(s: Scene) -> None:
-    """The runner of an idempotent effect dies or is late; of two successors one tries again."""
+    """The runner of an idempotent effect dies or is late, and its successor tries again."""
     going = errand(s, RecoveryKind.IDEMPOTENT)
 
     @s.actor()
     async def runner(me: Me) -> None:
         await go_and_act(me, going, going.runner)
 
-    @s.actor(count=2)
+    @s.actor()
     async def successor(me: Me) -> None:
         await me.sleep(LAPSED_S)
         new = await take_over(me, going.run)
