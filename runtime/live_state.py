@@ -19,6 +19,14 @@ class LiveStateRefused(Exception):
         )
 
 
+def account_home() -> Path | None:
+    """Return the home that the user database names; None for a user whom it does not know."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return None
+
+
 def refuse_live_state(state_dir: Path) -> None:
     """Raise if `state_dir` is the one below the home that the system's user database names.
 
@@ -28,11 +36,10 @@ def refuse_live_state(state_dir: Path) -> None:
     Raises:
         LiveStateRefused: It is.
     """
-    try:
-        home = pwd.getpwuid(os.getuid()).pw_dir
-    except KeyError:
+    home = account_home()
+    if home is None:
         return
-    live = StatePaths(Path(home)).state_dir
+    live = StatePaths(home).state_dir
     if state_dir.resolve() == live.resolve() or _are_one(state_dir, live):
         raise LiveStateRefused(state_dir)
 

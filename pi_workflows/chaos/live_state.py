@@ -1,11 +1,10 @@
 """Keeps the harness away from the state a person lives with."""
 
-import os
-import pwd
 from pathlib import Path
 
 from pi_workflows.protocol.paths import StatePaths
 from runtime.chaos.outcome import ScenarioRefused
+from runtime.live_state import account_home
 
 
 def refuse_live_state(path: Path) -> None:
@@ -18,7 +17,7 @@ def refuse_live_state(path: Path) -> None:
         ScenarioRefused: says so.
     """
     place = path.resolve()
-    for home in {Path.home(), Path(pwd.getpwuid(os.geteuid()).pw_dir)}:
+    for home in {Path.home(), account_home() or Path.home()}:
         live = StatePaths(home).state_dir.resolve()
         if place.is_relative_to(live) or live.is_relative_to(place):
             raise ScenarioRefused(
