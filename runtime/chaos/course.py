@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
+from runtime.chaos.choices import Decision
 from runtime.chaos.subject import Answer, Asked, Subject
 
 
@@ -32,6 +33,8 @@ class Course:
 
     Attributes:
         moves: what could happen at each step; those of steps that are not known are stale.
+        known: what happens after at most so many decisions was seen and checked in the order
+            before; -1: nothing was.
     """
 
     def __init__(self, subject: Subject) -> None:
@@ -42,7 +45,7 @@ class Course:
         self._marks = 0
         self._is_at_mark = False
         self._next = 0
-        self._known = -1
+        self.known = -1
 
     def begin_again(self) -> None:
         """Share nothing: the next order begins where the very first one did."""
@@ -66,7 +69,7 @@ class Course:
             self._is_at_mark = True
             del kept[count:]
         self._next = 0
-        self._known = decisions
+        self.known = decisions
 
     def forget(self) -> None:
         """The subject stands at its beginning again, and has no mark."""
@@ -74,19 +77,15 @@ class Course:
         self.moves.clear()
         self._marks = self._next = 0
         self._is_at_mark = False
-        self._known = -1
-
-    def is_known(self, decisions: int) -> bool:
-        """Say whether everything up to here was seen and checked in the order before."""
-        return decisions <= self._known
+        self.known = -1
 
     def perform(
-        self, group: Sequence[Asked], decisions: int, *, is_deaf: bool = False
+        self, group: Sequence[Asked], made: Sequence[Decision], *, is_deaf: bool = False
     ) -> list[Answer]:
         """Carry requests out, or hand out what came of them before.
 
         Args:
-            decisions: how many have been made.
+            made: the decisions so far.
             is_deaf: whoever asked first is not going to see the answer.
 
         Raises:
@@ -96,15 +95,20 @@ class Course:
             operation = self._operations[self._next]
             self._next += 1
             return operation.answers
-        if not self._is_at_mark and (
-            not self._operations or self._operations[-1].decisions != decisions
-        ):
+        if not self._is_at_mark and self._may_come_back(made):
             self.subject.mark()
             self._marks += 1
         self._is_at_mark = False
         answers = self.subject.perform(group)
         for asked, answer in list(zip(group, answers, strict=True))[is_deaf:]:
             self.subject.acknowledge(asked, answer)
-        self._operations.append(_Operation(decisions, self._marks - 1, answers))
+        self._operations.append(_Operation(len(made), self._marks - 1, answers))
         self._next += 1
         return answers
+
+    def _may_come_back(self, made: Sequence[Decision]) -> bool:
+        """Say whether another order can leave this one right here: an option is still untried."""
+        if not self._operations:
+            return True
+        since = made[self._operations[-1].decisions :]
+        return any(decision.picked + 1 < decision.count for decision in since)

@@ -153,7 +153,7 @@ class Order:
 
     @property
     def _is_known(self) -> bool:
-        return self._course.is_known(len(self._choices.made))
+        return len(self._choices.made) <= self._course.known
 
     def _begin(self) -> None:
         clock = self._stage.clock
@@ -200,21 +200,19 @@ class Order:
         return moves
 
     def _go(self, move: str) -> None:
-        if move == CLOCK_ON:
+        actor = self._by_name.get(move)
+        if actor is not None:
+            self._step(actor)
+        elif move == CLOCK_ON:
             wakes_at = next_wake_ms(self._actors)
             assert wakes_at is not None, "whoever can neither go on nor sleeps has ended"
             self._move_clock(wakes_at - self._stage.clock.now_ms)
         elif move.startswith(CLOCK):
             self._move_clock(self.remaining.take_jump(move))
         elif move.startswith(KILL):
-            self._kill(self._actor(move.removeprefix(KILL)))
-        elif move.startswith(LATE):
-            self._arrive(move)
+            self._kill(self._by_name[move.removeprefix(KILL)])
         else:
-            self._step(self._actor(move))
-
-    def _actor(self, name: str) -> Acting:
-        return self._by_name[name]
+            self._arrive(move)
 
     def _move_clock(self, by_ms: int) -> None:
         self._stage.clock.now_ms += by_ms
@@ -230,7 +228,7 @@ class Order:
         for asked in self._late:
             if move == _arrival(asked):
                 self._late.remove(asked)
-                [answer] = self._course.perform([asked], len(self._choices.made), is_deaf=True)
+                [answer] = self._course.perform([asked], self._choices.made, is_deaf=True)
                 self._note(_Entry(self._at_ms(), asked, answer, "late"))
                 self._hold(self.plan.always_checks)
                 return
@@ -260,9 +258,7 @@ class Order:
             self._late.append(asked)
         neighbours = self._neighbours(actor)
         group = [asked, *(Asked(each.name, each.waiting) for each in neighbours if each.waiting)]
-        answers = self._course.perform(
-            group, len(self._choices.made), is_deaf=way is Way.ANSWER_LOST
-        )
+        answers = self._course.perform(group, self._choices.made, is_deaf=way is Way.ANSWER_LOST)
         note = "" if way is Way.AS_ASKED else way.value
         for member, answer in zip(group, answers, strict=True):
             self._note(_Entry(self._at_ms(), member, answer, note))
@@ -285,7 +281,11 @@ class Order:
         """Choose whose commands share the batch of an actor's."""
         subject = self._course.subject
         neighbours: list[Acting] = []
-        if actor.waiting is None or not subject.may_share(actor.waiting):
+        if (
+            not self.remaining.allows("shared_batch")
+            or actor.waiting is None
+            or not subject.may_share(actor.waiting)
+        ):
             return neighbours
         while self.remaining.allows("shared_batch"):
             others = [
@@ -303,7 +303,7 @@ class Order:
             if picked == NOBODY:
                 break
             self.remaining.take("shared_batch")
-            neighbours.append(self._actor(picked))
+            neighbours.append(self._by_name[picked])
         return neighbours
 
     def _answer(self, actor: Acting, answer: Answer | None) -> None:
