@@ -44,6 +44,7 @@ from store.errors import (
     Rejected,
     RunUnknownError,
     StateBusyError,
+    StorageFault,
 )
 from store.run_claiming import ClaimedRun, claim_run
 from store.run_parking import hand_back, park_run, recover_run
@@ -75,6 +76,8 @@ _LEAVES_BY_ITSELF: Final = frozenset(
 )
 
 _NOT_TO_BE_HAD: Final = (LeaseHeldError, NotClaimableError, RunUnknownError, StateBusyError)
+
+_FULL_DISK_PAUSE_S: Final = 5.0
 
 _BUSY_TRIES: Final = 11
 """Each waits 5 s for the lock; later the end is written without keeping a stop waiting."""
@@ -134,7 +137,8 @@ class RunOwner:
         except ClaimLostError as lost:
             reason = str(lost.reason)
             self._log.info("claim_lost", generation=claimed.claim.generation, reason=reason)
-        except StateBusyError:
+        except (StateBusyError, StorageFault) as fault:
+            self._log.warning("end_overdue", generation=claimed.claim.generation, error=str(fault))
             await self._catch_up(claimed.claim)
         finally:
             services.claims.discard(self._run_id, held)
@@ -321,13 +325,18 @@ class RunOwner:
             self._log.info("run_replaced", generation=claim.generation, code=str(lost.code))
 
     async def _catch_up(self, claim: Claim) -> None:
-        """Write down an end that a foreign write lock holds up, whenever that lets go.
+        """Write down an end that a foreign write lock or a full disk holds up, once it lets go.
 
-        Nobody claims the run meanwhile, for it reads as under way. Cancelled: the next server
-        recovers it.
+        Nobody claims the run meanwhile, for it reads as under way. Cancelled, or ended by a
+        commit that fails: the next server recovers it.
         """
-        self._log.warning("end_overdue", generation=claim.generation)
-        await self._services.store.insist(partial(self._leave_late, claim))
+        while True:
+            try:
+                await self._services.store.insist(partial(self._leave_late, claim))
+            except StorageFault:
+                await trio.sleep(_FULL_DISK_PAUSE_S)
+            else:
+                return
 
     def _leave_late(self, claim: Claim, tx: Transaction) -> None:
         if self._end is not None:

@@ -2,7 +2,8 @@
 
 # ruff: noqa: ARG001 - a test asks for the clock that jumps by naming it
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import apsw
 import pytest
@@ -10,9 +11,10 @@ import trio
 import trio.testing
 
 from pi_workflows.protocol.states import QueueStatus
+from runtime.mailbox import Lane
 from runtime.process import ExitStatus
 from runtime.sync_points import InertSyncPoints, SyncPoint
-from store.errors import RunUnknownError, StateBusyError
+from store.errors import RunUnknownError, StateBusyError, StorageFault
 from store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from tests.actors.conftest import Bench, RunnerEnd
 
 Clock = trio.testing.MockClock
+T = TypeVar("T")
 
 LEASES_LAPSED: Final = "UPDATE leases SET expires_at = 1 WHERE expires_at IS NOT NULL"
 OWNED: Final = "SELECT count(*) FROM leases WHERE owner_id IS NOT NULL"
@@ -192,6 +195,39 @@ async def test_end_that_a_foreign_write_lock_holds_up_for_minutes_is_written_in_
         assert bench.rows(OPEN_WORKERS) == [(0,)]
         assert await bench.owner(run_id).run()
     stranger.close()
+    assert bench.run_row(run_id).terminal
+
+
+async def test_end_that_a_full_disk_holds_up_for_minutes_is_written_in_the_end(
+    autojump_clock: Clock, bench: "Bench", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Statements fail, and with them each renewal; no commit does, so the server goes on."""
+    store = bench.services.store
+    ask = store._ask
+    full_until: list[float] = []
+
+    async def ask_a_full_disk(command: Callable[..., T], lane: Lane) -> T:
+        if full_until and trio.current_time() < full_until[0]:
+            await trio.lowlevel.checkpoint()
+            raise StorageFault("FullError")
+        return await ask(command, lane)
+
+    async def die_on_a_full_disk(child: "RunnerEnd") -> ExitStatus:
+        await child.ready()
+        await child.advance(child.started("first"))
+        full_until.append(trio.current_time() + 600)
+        return ExitStatus(1, None)
+
+    monkeypatch.setattr(store, "_ask", ask_a_full_disk)
+    bench.children(die_on_a_full_disk, bench.working)
+    with trio.fail_after(1_200):
+        run_id = await bench.create()
+        assert await bench.owner(run_id).run()
+        assert trio.current_time() >= full_until[0]
+        assert bench.queue_row(run_id).status is QueueStatus.PARKED
+        assert bench.rows(OWNED) == [(0,)]
+        assert bench.rows(OPEN_WORKERS) == [(0,)]
+        assert await bench.owner(run_id).run()
     assert bench.run_row(run_id).terminal
 
 
