@@ -15,14 +15,18 @@ What it guarantees:
 The actor that owns the writer decides when to begin, how much to take and where COMMIT runs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Final, TypeVar
+
+import apsw
 
 from pi_workflows.protocol.states import ResourceType
 from store import viewer_rows
 from store.database import Writer
 from store.errors import Rejected, StoreError
 from store.host import HostClaim, check_fence
+from store.rows import translated
 from store.transaction import Change, IdSource, SavepointNeeded, Transaction
 
 ResultT = TypeVar("ResultT")
@@ -147,14 +151,12 @@ def run_alone(batch: Batch, command: Command[ResultT]) -> ResultT:
     """Run one command in a transaction of its own, on this thread: for start-up and for tests.
 
     Raises:
-        BaseException: whatever the command raised; nothing was written.
+        StorageFault, StateDamaged: the disk is full, failing or damaged; nothing was written.
+        BaseException: whatever else the command raised; nothing was written.
     """
     batch.begin()
-    try:
+    with _abandoned_on_failure(batch):
         result = batch.run(command)
-    except BaseException:
-        batch.abandon()
-        raise
     batch.commit()
     return result
 
@@ -166,16 +168,28 @@ def run_alone_each(batch: Batch, commands: Sequence[Command[object]]) -> list[Re
         Of each, in order, why it was refused; None when it was carried out.
 
     Raises:
+        StorageFault, StateDamaged: the disk is full, failing or damaged; nothing was written.
         BaseException: whatever else a command raised; nothing was written.
     """
     batch.begin()
-    try:
+    with _abandoned_on_failure(batch):
         refusals = [_refusal(batch, command) for command in commands]
-    except BaseException:
-        batch.abandon()
-        raise
     batch.commit()
     return refusals
+
+
+@contextmanager
+def _abandoned_on_failure(batch: Batch) -> Generator[None]:
+    """Undo the batch when the block fails; there is nobody here to run the innocent ones again."""
+    try:
+        yield
+    except BaseException as error:
+        batch.abandon()
+        cause = error.cause if isinstance(error, TransactionDied) else error
+        known = translated(cause) if isinstance(cause, apsw.Error) else None
+        if cause is error and known is None:
+            raise
+        raise (known or cause) from error
 
 
 def _refusal(batch: Batch, command: Command[object]) -> Rejected | None:

@@ -1,7 +1,7 @@
 """Opening the database: proven to be ours before anything is changed, then configured."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -93,7 +93,7 @@ def verify_state_file(path: Path, *, vfs: str | None = None) -> None:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.pragma("locking_mode", "EXCLUSIVE")
         verify_schema(connection)
-    connection.close()
+    _close(connection)
 
 
 def open_writer(
@@ -219,11 +219,17 @@ def _closed_on_failure(connection: apsw.Connection) -> Generator[None]:
     try:
         yield
     except apsw.Error as error:
-        connection.close()
+        _close(connection)
         raise _named(error) from error
     except BaseException:
-        connection.close()
+        _close(connection)
         raise
+
+
+def _close(connection: apsw.Connection) -> None:
+    """Close a connection that serves nobody; what it was opened for is what counts."""
+    with suppress(apsw.Error):
+        connection.close()
 
 
 def _configure(connection: apsw.Connection, busy_timeout_ms: int) -> None:

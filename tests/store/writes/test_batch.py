@@ -1,5 +1,6 @@
 """Group commit: neighbours, a transaction that dies, control statements, and the epoch fence."""
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +11,13 @@ from pi_workflows.protocol.states import ActorType
 from store import host, leases
 from store.authority import Permit
 from store.batch import Batch, TransactionDied, run_alone, run_alone_each
-from store.errors import EpochLost, HostHeldError, ProposalRefused, RunExistsError
+from store.errors import (
+    EpochLost,
+    HostHeldError,
+    ProposalRefused,
+    RunExistsError,
+    StorageFault,
+)
 from store.host import HostClaim, HostProcess
 from store.opening import open_writer
 from store.resources import Actor
@@ -111,8 +118,26 @@ def test_of_commands_that_a_start_runs_together_none_survives_a_fault(
 ) -> None:
     store.create("run-1")
     before = store.dump()
-    with pytest.raises(TransactionDied):
+    with pytest.raises(apsw.ConstraintError):
         run_alone_each(store.batch, [creating(store, "run-2"), _kill_transaction])
+    assert store.dump() == before
+
+
+@pytest.mark.parametrize("takes_transaction_along", [True, False])
+def test_failing_disk_is_named_to_a_start_as_what_it_is(
+    store: "WriteStore", *, takes_transaction_along: bool
+) -> None:
+    """Whether SQLite has thrown the transaction away or not; nothing is written."""
+    before = store.dump()
+
+    def fail(tx: "Transaction") -> None:
+        if takes_transaction_along:
+            with suppress(apsw.ConstraintError):
+                _kill_transaction(tx)
+        raise apsw.IOError
+
+    with pytest.raises(StorageFault):
+        run_alone_each(store.batch, [creating(store, "run-1"), fail])
     assert store.dump() == before
 
 
