@@ -48,13 +48,18 @@ class FaultBook:
         """What was declared."""
         return self._budgets
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the harness itself looks now."""
+        return self._is_quiet
+
     def note_into(self, trace: Trace) -> None:
         """Have every fault noted."""
         self._trace = trace
 
     def may(self, kind: str) -> bool:
         """Say whether a fault of this kind may happen now."""
-        return not self.is_calm and not self._is_quiet and self._left[kind] > 0
+        return self._left[kind] > 0 and not self.is_calm and not self._is_quiet
 
     @contextmanager
     def quiet(self) -> Generator[None]:
@@ -73,8 +78,10 @@ class FaultBook:
             family: stable name of the place: "kill server at cmd.before_commit".
             options: what may happen, without the benign option.
         """
-        if not self.may(kind):
-            return None
+        return self.choose(family, options) if self.may(kind) else None
+
+    def choose(self, family: str, options: Sequence[str]) -> str | None:
+        """As `ask`, of faults of several kinds, each of which may happen now."""
         picked = self.choices.pick(family, (NOTHING, *options))
         return None if picked == NOTHING else picked
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject
 
 _COMPLETED = "run_completed"
+_CLAIMED = "lease.claimed"
 
 
 class InvariantBroken(PromiseBroken):
@@ -56,6 +57,7 @@ def check_at_rest(database: Path, journal: Journal, acknowledged: list[str], now
             events = every_event(reading)
             _check_revisions(events)
             _check_completions(events)
+            _check_generations(events)
             _check_acknowledged(reading, acknowledged)
             _check_repetitions(reading, journal)
             _check_manual_effects(journal)
@@ -87,6 +89,23 @@ def _check_completions(events: list[EventRow]) -> None:
     twice = {resource for resource in completed if completed.count(resource) > 1}
     if twice:
         raise InvariantBroken(f"completed more than once: {sorted(twice)}")
+
+
+def _check_generations(events: list[EventRow]) -> None:
+    """The generation of a lease rises with each claim, and nobody writes under an older one."""
+    newest: dict[str, int] = defaultdict(int)
+    for event in events:
+        generation = event.lease_generation
+        if generation is None:
+            continue
+        is_claim = event.event_type == _CLAIMED
+        if generation < newest[event.resource_id] + is_claim:
+            raise InvariantBroken(
+                f"{event.event_type} of {event.resource_id} is of generation {generation}, after"
+                f" {newest[event.resource_id]}",
+                "P3" if is_claim else "P4",
+            )
+        newest[event.resource_id] = generation
 
 
 def _check_acknowledged(reading: Reading, acknowledged: list[str]) -> None:

@@ -16,12 +16,13 @@ from typing import Final, final
 import trio
 
 from pi_workflows.chaos.guarded import guarded
+from pi_workflows.chaos.installation import Installation, some_work
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.keeping import Keeper, require_quiet, status_of
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.sim_timeline import Timeline
 from pi_workflows.chaos.simulate import Circumstances, simulate
-from pi_workflows.chaos.simulated_world import Installation, SimulatedWorld, some_work
+from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import Stage
 from runtime.chaos.choices import Choices, Source
 from runtime.chaos.outcome import PromiseBroken, ScenarioRefused

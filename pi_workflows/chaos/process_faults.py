@@ -180,7 +180,7 @@ class ProcessFaults:
             self._awake.set()
 
     async def _cut_power(self) -> None:
-        models = self.world.persistence_models()
+        models = self.world.persistence
         if (model := self._book.ask("power_cut", "power cut", models)) is not None:
             self._book.enter("power_cut", f"the power goes; the disk: {model}")
             self.world.cut_power(model, self._book.instant())

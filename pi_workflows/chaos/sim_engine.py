@@ -44,9 +44,10 @@ class SimEngine:
             wanted.goals.get(UNIT, SEEDS_CORE if scenario.core else SEEDS)
         )
         part, parts = wanted.part
-        tally = _new_tally(scenario, len(seeds))
+        mine = seeds[part::parts]
+        tally = _new_tally(scenario, len(mine))
         told = 0
-        for number, seed in enumerate(seeds[part::parts]):
+        for number, seed in enumerate(mine):
             spent = time.monotonic() - began
             if wanted.budget_s is not None and spent >= wanted.budget_s:
                 break

@@ -16,12 +16,16 @@ _SHORT: Final = 60
 
 @final
 class Timeline:
-    """Collects what was committed while it happens; the rest is in the trace."""
+    """Collects what was committed while it happens; the rest is in the trace.
+
+    Attributes:
+        last_event: sequence number of the newest event noted.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self._trace: Final = trace
         self._committed: Final[list[tuple[int, float, str, EventRow]]] = []
-        self._last_event = 0
+        self.last_event = 0
 
     def note(self, reading: Reading, committer: str, at_s: float) -> None:
         """Note the events that were not there before.
@@ -30,8 +34,8 @@ class Timeline:
             committer: name of the server.
             at_s: virtual seconds.
         """
-        for event in events_after(reading, self._last_event):
-            self._last_event = event.event_seq
+        for event in events_after(reading, self.last_event):
+            self.last_event = event.event_seq
             self._committed.append((len(self._trace.entries), at_s, committer, event))
 
     def moments(self) -> tuple[Moment, ...]:

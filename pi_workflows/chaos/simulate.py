@@ -12,14 +12,20 @@ from typing import Final
 import trio
 import trio.testing
 
+from pi_workflows.chaos.disk_faults import DiskFaults
 from pi_workflows.chaos.fault_book import FaultBook
+from pi_workflows.chaos.installation import Exposure, Installation
 from pi_workflows.chaos.invariants import InvariantBroken
+from pi_workflows.chaos.loaded_modules import modules_forgotten
 from pi_workflows.chaos.seen import Seen
-from pi_workflows.chaos.simulated_world import Exposure, Installation, SimulatedWorld
+from pi_workflows.chaos.simulated_disk import simulated_disk
+from pi_workflows.chaos.simulated_state import Storage
+from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.wire_faults import WireFaults
+from pi_workflows.protocol.paths import StatePaths
 from runtime.chaos.choices import Benign, Choices, Source
 from runtime.chaos.guard import Guard
-from runtime.chaos.outcome import PromiseBroken, ScenarioRefused
+from runtime.chaos.outcome import PromiseBroken
 from runtime.chaos.scenario import Budgets
 from runtime.exception_groups import sole_error
 from runtime.simulation.chance import Chance
@@ -100,7 +106,11 @@ def simulate(
     around = circumstances or Circumstances()
     clock = trio.testing.MockClock(autojump_threshold=0)
     guard = Guard()
-    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as made, guard.installed():
+    with (
+        TemporaryDirectory(dir=memory if memory.is_dir() else None) as made,
+        guard.installed(),
+        modules_forgotten(),
+    ):
         stage = _Simulation(seed, installation, around, folder or Path(made), guard)
         try:
             return trio.run(stage.run, story, clock=clock)
@@ -126,12 +136,19 @@ class _Simulation:
         around = self.around
         choices = Choices(around.source or Benign())
         book = FaultBook(around.budgets, choices, Chance(self.seed))
-        wires = WireFaults(book)
+        exposure = Exposure(book, WireFaults(book), self.guard)
+        paths = StatePaths(self.folder)
+        draws = Chance(self.seed).stream("sqlite").randbytes
+        faults = DiskFaults(book, self.installation.victims)
+        with simulated_disk(faults, paths.state_dir, draws) as (disk, recording):
+            storage = Storage(paths, disk, recording)
+            return await self._run_on(storage, exposure, story)
+
+    async def _run_on(self, storage: Storage, exposure: Exposure, story: Story) -> Simulated:
+        around = self.around
         async with trio.open_nursery() as nursery:
-            machine = Machine(self.seed, nursery, wires)
-            world = SimulatedWorld(
-                machine, self.installation, self.folder, Exposure(book, wires, self.guard)
-            )
+            machine = Machine(self.seed, nursery, exposure.wires)
+            world = SimulatedWorld(machine, self.installation, storage, exposure)
             around.world = world
             if around.watch is not None:
                 world.watch(around.watch)
@@ -143,12 +160,12 @@ class _Simulation:
                 with trio.CancelScope(shield=True):
                     world.note_events()
                     await machine.shut_down()
+        if self.guard.refusal is not None:
+            raise self.guard.refusal
         if world.complaint is not None:
             raise world.complaint
         if machine.failures:
             name, error = machine.failures[0]
-            if isinstance(error, ScenarioRefused):
-                raise error
             raise SimulationBroken(f"{name} failed: {error!r}") from error
         world.check_at_rest(around.look)
         return Simulated(self.seed, machine.trace, around.virtual_s)

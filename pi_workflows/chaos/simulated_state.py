@@ -1,13 +1,32 @@
 """The database of a simulation: real SQLite on a real file, cut loose when its server dies."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, final
 
 from actors.state_files import DiskStateFiles
+from pi_workflows.chaos.simulated_disk import SimulatedDisk
 from pi_workflows.protocol.paths import StatePaths
 from runtime.simulation.processes import SimulatedProcess
+from store.chaos.recording import Recording
+from store.chaos.watched import WatchedReader, WatchedWriter
 from store.database import Reader, Writer
 from store.host import HostRow
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where the database of a simulation lies.
+
+    Attributes:
+        paths: real ones, of this simulation alone.
+        disk: what is done there.
+        recording: how it is reached.
+    """
+
+    paths: StatePaths
+    disk: SimulatedDisk
+    recording: Recording
 
 
 @final
@@ -19,15 +38,15 @@ class SimulatedStateFiles:
     """
 
     def __init__(
-        self, paths: StatePaths, process: SimulatedProcess, opened: Callable[[Reader], None]
+        self,
+        storage: Storage,
+        process: SimulatedProcess,
+        opened: Callable[[Reader], None],
     ) -> None:
-        """Describe the file of one process.
-
-        Args:
-            paths: real ones, of this simulation alone.
-            opened: given every reader.
-        """
-        self._disk: Final = DiskStateFiles(paths)
+        """Describe the file of one process; `opened` is given every reader."""
+        recording = storage.recording
+        self._storage: Final = storage
+        self._disk: Final = DiskStateFiles(storage.paths, recording.files, vfs=recording.vfs)
         self._process: Final = process
         self._opened: Final = opened
 
@@ -44,14 +63,15 @@ class SimulatedStateFiles:
     def open_writer(self) -> Writer:
         """Open it for writing."""
         self._process.check()
-        writer = self._disk.open_writer()
+        writer = WatchedWriter(self._disk.open_writer())
         self._process.hold(lambda: _cut_writer(writer))
         return writer
 
     def open_reader(self) -> Reader:
         """Open it for reading."""
         self._process.check()
-        reader = self._disk.open_reader()
+        with self._storage.disk.only_reading():
+            reader = WatchedReader(self._disk.open_reader(), self._storage.disk.only_reading)
         self._process.hold(reader.connection.close)
         self._opened(reader)
         return reader
@@ -59,7 +79,8 @@ class SimulatedStateFiles:
     def host_row(self) -> HostRow | None:
         """Return who claims the file now."""
         self._process.check()
-        return self._disk.host_row()
+        with self._storage.disk.only_reading():
+            return self._disk.host_row()
 
     def wal_bytes(self) -> int:
         """Return the size of the log."""

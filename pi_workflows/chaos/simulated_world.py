@@ -1,42 +1,40 @@
 """A whole installation in one trio loop: servers, runners, clients, disk and clock."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, cast, final
 
 import trio
 
-from pi_workflows.chaos.fault_book import FaultBook
+from pi_workflows.chaos.installation import Exposure, Installation
 from pi_workflows.chaos.invariants import InvariantBroken, check_at_rest
 from pi_workflows.chaos.journal import Journal
 from pi_workflows.chaos.outside import Outside
-from pi_workflows.chaos.process_faults import RUNNER, VICTIMS, ProcessFaults
+from pi_workflows.chaos.process_faults import RUNNER, ProcessFaults
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.sim_timeline import Timeline
 from pi_workflows.chaos.simulated_client import SimulatedClient
 from pi_workflows.chaos.simulated_programs import programs
-from pi_workflows.chaos.simulated_runner import StandIns, Workplace
+from pi_workflows.chaos.simulated_runner import Workplace
+from pi_workflows.chaos.simulated_server import SimulatedServer
 from pi_workflows.chaos.simulated_sources import PROJECT, SimulatedSources
-from pi_workflows.chaos.simulated_state import SimulatedStateFiles
+from pi_workflows.chaos.simulated_state import SimulatedStateFiles, Storage
 from pi_workflows.chaos.trace import note_events
-from pi_workflows.chaos.wire_faults import WireFaults
 from pi_workflows.client.asynchronous import LiveClient
 from pi_workflows.client.errors import Refused
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ExitCode
 from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.protocol.states import ParkReason
-from pi_workflows.runner.messages import Call
 from pi_workflows.server import explained, serve
-from runtime.chaos.guard import Guard
+from runtime.chaos.disk_survivors import Persistence
 from runtime.chaos.outcome import PromiseBroken
 from runtime.exception_groups import sole_error
 from runtime.simulation.chance import Draws, SeededIds
 from runtime.simulation.machine import Machine
 from runtime.simulation.network import SimulatedNetwork
-from runtime.simulation.processes import SimulatedProcess
+from runtime.simulation.processes import ACTING, SimulatedProcess
 from runtime.simulation.spawner import SimulatedSpawner
 from runtime.simulation.sync_points import SimulatedSyncPoints
 from runtime.sync_points import SyncPoint
@@ -44,88 +42,17 @@ from store.database import Reader
 from store.opening import open_reader
 from store.transaction import Reading
 
+PERSISTENCE: Final = tuple(model.value for model in Persistence)
+
 HOME: Final = Path("/simulated/home")
 """Where socket, lock and registry lie; on no real disk."""
-
-CAPACITY: Final = 4
 
 END_S: Final = 1_800.0
 """Virtual time within which a run has to end."""
 
-_WORK_S_MAX: Final = 2.0
 _POLL_S_FIRST: Final = 0.25
 _POLL_S_MAX: Final = 30.0
 _SETTLED: Final = frozenset({"completed", "failed", "timed_out", "cancelled", "ambiguous"})
-
-
-def some_work(_: Call, drawn: float) -> float:
-    """Let a piece of user code take up to two seconds, most of them much less."""
-    return _WORK_S_MAX * drawn**3
-
-
-@final
-class SimulatedServer:
-    """One server process.
-
-    Attributes:
-        process: the process.
-        sync_points: where it can be made to die.
-    """
-
-    def __init__(
-        self, machine: Machine, process: SimulatedProcess, sync_points: SimulatedSyncPoints
-    ) -> None:
-        self._machine: Final = machine
-        self.process: Final = process
-        self.sync_points: Final = sync_points
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it still runs."""
-        return self.process.status is None
-
-    def kill(self) -> None:
-        """End it with SIGKILL: no line of its code runs after this."""
-        self._machine.kill(self.process)
-
-    async def stop(self) -> None:
-        """Tell it to stop with SIGTERM and wait for its end."""
-        self._machine.terminate(self.process)
-        await self.process.ended.wait()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
-    """What there is before a scenario begins.
-
-    Attributes:
-        workflows: source text of workflow files by name.
-        capacity: how many runners a server may have at a time.
-        work_s: how long a piece of user code takes, given a number drawn from [0, 1).
-        victims: who may be killed or stopped by a fault.
-        stand_ins: functions that play nodes.
-    """
-
-    workflows: dict[str, str] = field(default_factory=dict)
-    capacity: int = CAPACITY
-    work_s: Callable[[Call, float], float] = some_work
-    victims: frozenset[str] = VICTIMS
-    stand_ins: StandIns = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Exposure:
-    """What may befall a world.
-
-    Attributes:
-        book: the faults that may still happen.
-        wires: those of its connections.
-        guard: up while code of the scenario or of a workflow runs.
-    """
-
-    book: FaultBook
-    wires: WireFaults
-    guard: Guard
 
 
 @final
@@ -150,10 +77,10 @@ class SimulatedWorld:
         self,
         machine: Machine,
         installation: Installation,
-        folder: Path,
+        storage: Storage,
         exposure: Exposure,
     ) -> None:
-        """`folder` is a real one, for the database alone."""
+        """Take over a machine with nothing on it but a database, or none."""
         book, guard = exposure.book, exposure.guard
         self.machine: Final = machine
         self.sources: Final = SimulatedSources(installation.workflows)
@@ -173,7 +100,8 @@ class SimulatedWorld:
         self._readers: Final[dict[SimulatedProcess, Reader]] = {}
         self._watching: Callable[[Seen], None] | None = None
         self.complaint: PromiseBroken | None = None
-        self._state: Final = StatePaths(folder)
+        self._storage: Final = storage
+        self._state: Final = storage.paths
         self._paths: Final = StatePaths(HOME)
         workplace = Workplace(
             machine,
@@ -187,7 +115,9 @@ class SimulatedWorld:
         )
         self._programs: Final = programs(workplace, self._state.database)
         book.note_into(machine.trace)
+        machine.trace.hide(str(storage.paths.home), "/simulated/state")
         self.faults.join(self)
+        storage.disk.faults.join(self)
 
     def decide(self, what: str, *options: str) -> str:
         """Decide something that the engine is to explore; the first option is the ordinary one."""
@@ -214,7 +144,7 @@ class SimulatedWorld:
         async def program(process: SimulatedProcess) -> int:
             spawner = SimulatedSpawner(self.machine, process, self._programs)
             world = self.machine.world_of(process, spawner, points[0])
-            state = SimulatedStateFiles(self._state, process, partial(self._opened, process))
+            state = SimulatedStateFiles(self._storage, process, partial(self._opened, process))
             try:
                 await serve(world, self._paths, self.capacity, state=state)
             except Exception as error:  # noqa: BLE001 - a bug is raised again, whatever it is
@@ -229,14 +159,42 @@ class SimulatedWorld:
         self._servers.append(server)
         return server
 
-    def persistence_models(self) -> tuple[str, ...]:
-        """Return in which ways a disk may keep what was not flushed when the power goes."""
-        return ("kept",)
+    @property
+    def persistence(self) -> tuple[str, ...]:
+        """In which ways the disk may keep what was not flushed when the power goes."""
+        return PERSISTENCE
 
-    def cut_power(self, model: str, chance: Draws) -> None:
-        """Let the machine die and come up again with what its disk has kept."""
-        self.machine.trace.note("disk", "power cut", model)
-        self.machine.cut_power(lambda: self.machine.disk.lose_power(chance))
+    def cut_power(self, model: str, instant: Draws) -> None:
+        """Let the machine die, and come up again with what its disk has kept.
+
+        From inside a call of a process nobody gets to another one.
+
+        Args:
+            model: one of `persistence`.
+            instant: decides where the model leaves it open.
+        """
+
+        def lose() -> None:
+            self.machine.trace.note("disk", "power cut", model)
+            self.machine.disk.lose_power(instant)
+            self._storage.disk.cut_power(Persistence(model), instant)
+
+        if self.acting() is None:
+            self.machine.cut_power(lose)
+        else:
+            self.machine.cut_power_now(lose)
+
+    def now_s(self) -> float:
+        """Return virtual seconds; see `DiskHooks`."""
+        return trio.current_time()
+
+    def acting(self) -> SimulatedProcess | None:
+        """Return the process whose code runs now; None for the scenario itself."""
+        return ACTING.get()
+
+    def doom(self, process: SimulatedProcess) -> None:
+        """End a process from inside a call of its own; see `DiskHooks`."""
+        self.machine.kill_now(process)
 
     def servers(self) -> list[SimulatedServer]:
         """Return the servers that live, oldest first."""
@@ -350,6 +308,10 @@ class SimulatedWorld:
         """
         if twice := self.outside.twice():
             raise InvariantBroken(f"carried out more than once: {twice}", "P5")
+        if written := self._storage.disk.written_by_readers:
+            raise InvariantBroken(
+                f"a read path has done this: {written[0]}", "reads write nothing"
+            )
         now = self.machine.clock.wall_ms()
         database = self._state.database
         check_at_rest(database, self.journal, self.acknowledged_runs(), now)

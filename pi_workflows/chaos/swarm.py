@@ -14,12 +14,13 @@ RATES: Final[Mapping[str, float]] = {
     "drop": 0.03,
     "delay": 0.02,
     "duplicate": 0.3,
-    "disk": 0.01,
+    "disk": 0.0015,
     "people": 0.05,
 }
 """Probability of a fault at one place, by the first word of the family."""
 
 _AT_A_PLACE: Final = 0.25
+_AT_THE_DISK: Final = 0.02
 """How much rarer a fault is at a named place: there are many, and each is passed often."""
 
 _OTHERWISE: Final = 0.5
@@ -52,6 +53,6 @@ class Swarm:
         draws = self._chance.stream(family)
         rate = RATES.get(family.split(" ", 1)[0], _OTHERWISE)
         if " at " in family:
-            rate *= _AT_A_PLACE
+            rate *= _AT_THE_DISK if " at disk " in family else _AT_A_PLACE
         is_present = draws.random() < _PRESENT
         return (rate * draws.choice(_SCALES) if is_present else 0.0), draws

@@ -45,6 +45,7 @@ _FORBIDDEN: Final[tuple[tuple[ModuleType | type, str, str], ...]] = (
     *((secrets, name, "random") for name in ("token_bytes", "token_hex", "randbelow")),
     *((uuid, name, "random") for name in ("uuid4", "uuid1")),
     (threading.Thread, "start", "thread"),
+    *((socket, name, "socket") for name in ("create_connection", "create_server", "socketpair")),
     (socket.socket, "connect", "socket"),
     (socket.socket, "bind", "socket"),
 )

@@ -19,6 +19,7 @@ from runtime.simulation.fates import Fates
 from runtime.simulation.files import Disk, SimulatedFiles
 from runtime.simulation.network import SimulatedNetwork, Wires
 from runtime.simulation.processes import (
+    ACTING,
     Processes,
     Program,
     SimulatedProcess,
@@ -91,12 +92,24 @@ class Machine:
         self._all.append(process)
         context = contextvars.copy_context()
         context.run(GROUP.set, process.group)
+        context.run(ACTING.set, process)
         context.run(self._nursery.start_soon, self._live, process, program)
         return process
 
     def kill(self, process: SimulatedProcess) -> None:
         """End a process with SIGKILL: its code takes no further step."""
         self.processes.signal(process, signal.SIGKILL)
+
+    def kill_now(self, process: SimulatedProcess) -> None:
+        """End a process from inside a call of its own: it gets to no other."""
+        self._doom(process, partial(self.kill, process))
+
+    def cut_power_now(self, lose: Callable[[], None]) -> None:
+        """Cut the power from inside a call of a process: nobody gets to another one."""
+        for process in list(self.processes.living.values()):
+            if not process.is_elsewhere:
+                self._doom(process)
+        self._outside(partial(self.cut_power, lose))
 
     def terminate(self, process: SimulatedProcess) -> None:
         """Tell a process to end, with SIGTERM."""
@@ -187,6 +200,23 @@ class Machine:
             files=SimulatedFiles(self.disk, process, self.trace),
         )
 
+    def _doom(self, process: SimulatedProcess, end: Callable[[], None] | None = None) -> None:
+        process.is_doomed = True
+        process.group.hold()
+        if end is not None:
+            self._outside(end)
+
+    def _outside(self, act: Callable[[], None]) -> None:
+        """Do something as soon as the task that runs now waits."""
+
+        async def later() -> None:
+            act()
+
+        context = contextvars.copy_context()
+        context.run(GROUP.set, None)
+        context.run(ACTING.set, None)
+        context.run(self._nursery.start_soon, later)
+
     def _jitter(self, process: SimulatedProcess) -> Randomness:
         return self.chance.stream(f"jitter of {process.identity}")
 
@@ -200,11 +230,12 @@ class Machine:
             if process.status is None:
                 raise
         except BaseException as error:  # noqa: BLE001 - judged by whether the process was alive
-            if process.status is None:
+            if process.status is None and not process.is_doomed:
                 self.failures.append((process.name, error))
                 self.has_failed.set()
         finally:
-            self.processes.end(process, ExitStatus(code, None))
+            killed = ExitStatus(None, int(signal.SIGKILL))
+            self.processes.end(process, killed if process.is_doomed else ExitStatus(code, None))
             process.unwound.set()
 
 

@@ -6,6 +6,7 @@ files are closed by the machine, and whatever it still tries to ask of the machi
 """
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from signal import SIGCONT, SIGKILL, SIGSTOP, Signals
 from typing import Final, TypeAlias, final
 
@@ -46,6 +47,7 @@ class SimulatedProcess:
         output: the last words it printed.
         started_at: virtual seconds.
         is_elsewhere: True: it outlives a power cut.
+        is_doomed: True: it dies before it takes another step; nothing it asks for is done.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class SimulatedProcess:
         self.handlers: Final[dict[int, Callable[[], None]]] = {}
         self.is_stopped = False
         self.is_elsewhere = False
+        self.is_doomed = False
         self._pending: list[Signals] = []
         self._holdings: dict[int, Callable[[], None]] = {}
         self._next_holding = 0
@@ -77,9 +80,9 @@ class SimulatedProcess:
         """Do nothing in a living process.
 
         Raises:
-            ProcessDied: it is dead.
+            ProcessDied: it is dead, or about to be.
         """
-        if self.status is not None:
+        if self.status is not None or self.is_doomed:
             raise ProcessDied
 
     def hold(self, close: Callable[[], None]) -> Callable[[], None]:
@@ -107,6 +110,10 @@ class SimulatedProcess:
         """Return the signals that waited, in order."""
         pending, self._pending = self._pending, []
         return pending
+
+
+ACTING: Final[ContextVar[SimulatedProcess | None]] = ContextVar("acting process", default=None)
+"""Whose code runs; None for a harness."""
 
 
 @final

@@ -21,6 +21,12 @@ class Trace:
         self.entries: Final[list[tuple[float, str, str, str]]] = []
         self._digest: Final = hashlib.sha256()
         self._is_closed = False
+        self._real = b""
+        self._shown = b""
+
+    def hide(self, real: str, shown: str) -> None:
+        """Show a text that differs from run to run, such as a real path, as another one."""
+        self._real, self._shown = real.encode(), shown.encode()
 
     def note(self, who: str, what: str, detail: str | bytes = "") -> None:
         """Append an entry of the present instant; does nothing once the trace is closed.
@@ -33,6 +39,8 @@ class Trace:
         if self._is_closed:
             return
         data = detail if isinstance(detail, bytes) else detail.encode()
+        if self._real:
+            data = data.replace(self._real, self._shown)
         at = trio.current_time()
         head = f"{at!r} {who} {what} {len(data)} ".encode()
         self._digest.update(head)

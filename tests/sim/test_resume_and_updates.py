@@ -8,10 +8,11 @@ from typing import Any, Final, cast
 import pytest
 import trio
 
+from pi_workflows.chaos.installation import Installation
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.simulate import simulate
 from pi_workflows.chaos.simulated_client import SimulatedClient
-from pi_workflows.chaos.simulated_world import Installation, SimulatedWorld
+from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.client.errors import Refused
 
 TELLING: Final = """

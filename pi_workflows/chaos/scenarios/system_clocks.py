@@ -44,3 +44,18 @@ def clock_jumps(s: Stage) -> None:
     s.run("tally", times=_RUNS)
     s.faults(clock_jump=(600.0, -3_600.0, 31.0, -31.0), kill=1)
     s.finally_(all_added_up)
+
+
+@simulation(promises=("P3", "P4", "P8"))
+def nobody_can_be_proven(s: Stage) -> None:
+    """Servers stand still whose identity cannot be proven: they are not ended, only outwaited."""
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    s.victims = frozenset({"server"})
+    s.faults(pause=2, kill=2)
+
+    @s.actor()
+    async def doubt(world: SimulatedWorld) -> None:
+        world.machine.processes.are_provable = False
+
+    s.finally_(all_added_up)
