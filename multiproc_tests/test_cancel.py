@@ -74,6 +74,7 @@ def test_queued_run_can_be_cancelled_while_every_runner_is_taken(home: Home) -> 
     node = home.meetings.arrive("second")
     queued = home.run(SHORT)
     assert home.show(queued)["display"]["status"] == "queued"
+    assert "as soon as there is room: the one runner is busy" in home.command("show", queued)
     verdict = json.loads(home.command("cancel", queued, "--json"))
     assert (verdict["verdict"], verdict["cutOff"]) == ("won", {})
     node.go()

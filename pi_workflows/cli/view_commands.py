@@ -81,10 +81,27 @@ def show(*, run_id: str, as_json: bool) -> None:
     """Show one run: its status, its steps, its result or error."""
     with client_of(user_paths()) as client:
         state = client.run_state(run_id)
+        waits = [] if as_json else _waits_for_a_place(client, state)
     if as_json:
         output.print_json(state)
     else:
-        output.print_text(render.run_state(state, update_lines(state)))
+        page = render.run_state(state, update_lines(state))
+        output.print_text("\n".join([page, *waits]))
+
+
+def _waits_for_a_place(client: BlockingClient, state: JsonObject) -> list[str]:
+    """Say so if nothing but the number of runners keeps a run from being started."""
+    display = state.get("display")
+    if not isinstance(display, dict) or display.get("status") != DisplayStatus.QUEUED:
+        return []
+    if "reason" in display or "retryAt" in display:
+        return []
+    facts = client.call("server.status").receipt
+    active, capacity = facts.get("activeRunners"), facts.get("capacity")
+    if not isinstance(active, int) or not isinstance(capacity, int) or active < capacity:
+        return []
+    busy = "the one runner is" if capacity == 1 else f"all {capacity} runners are"
+    return ["", f"it starts as soon as there is room: {busy} busy with other runs"]
 
 
 @click.command(

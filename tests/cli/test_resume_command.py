@@ -106,6 +106,35 @@ def test_show_says_when_a_run_that_is_held_back_goes_on() -> None:
     assert f"it is held back after a death and goes on {render.local_time(AT)}" in shown
 
 
+@pytest.mark.parametrize(
+    ("runners", "display", "said"),
+    [
+        ((4, 4), {"status": "queued"}, "all 4 runners are busy with other runs"),
+        ((1, 1), {"status": "queued"}, "the one runner is busy with other runs"),
+        ((3, 4), {"status": "queued"}, None),
+        ((4, 4), {"status": "running"}, None),
+        ((4, 4), {"status": "queued", "retryAt": AT}, None),
+        ((4, 4), PARKED, None),
+    ],
+)
+def test_show_says_when_only_the_number_of_runners_keeps_a_run_waiting(
+    serve: Serve, invoke: Invoke, runners: tuple[int, int], display: JsonObject, said: str | None
+) -> None:
+    active, capacity = runners
+    state: JsonObject = {"runId": "r1", "status": "running", "display": display}
+    answers = {
+        "run.status": Answer(receipt={"state": state}),
+        "server.status": Answer(receipt={"activeRunners": active, "capacity": capacity}),
+    }
+    with serve(answers):
+        people = invoke("show", "r1")
+        machine = invoke("show", "r1", "--json")
+    assert (people.exit_code, machine.exit_code) == (0, 0)
+    assert json.loads(machine.stdout) == state
+    assert ("it starts as soon as there is room" in people.stdout) == (said is not None)
+    assert (said or "") in people.stdout
+
+
 def test_list_says_of_each_run_that_needs_somebody_what_to_do_next(
     serve: Serve, invoke: Invoke
 ) -> None:
