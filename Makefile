@@ -71,7 +71,7 @@ ci: ## Everything that must be green: the linters and all tests.
 	@.ci/run
 
 clean: ## Remove the environment, the caches and what was built.
-	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist chaos-failures .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is written last, so an install that stopped half way is continued by the next make.

@@ -10,8 +10,8 @@ from runtime.chaos.wording import in_words
 
 WIDTH: Final = 100
 
-_HEADERS: Final = ("ENGINE", "SCENARIO", "EXPLORED", "COMPLETE", "PAIRS", "TOOK", "FAULTS")
-_NUMBERS: Final = frozenset({"EXPLORED", "PAIRS", "TOOK"})
+_HEADERS: Final = ("ENGINE", "SCENARIO", "EXPLORED", "COMPLETE", "PAIRS", "WORK", "FAULTS")
+_NUMBERS: Final = frozenset({"EXPLORED", "PAIRS", "WORK"})
 _BLIND_MAX: Final = 20
 _WORDS_MAX: Final = 30
 _MINUTE_S: Final = 60
