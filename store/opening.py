@@ -215,14 +215,17 @@ def _named(error: apsw.Error) -> Exception:
 
 @contextmanager
 def _closed_on_failure(connection: apsw.Connection) -> Generator[None]:
-    """Close the connection if the block fails, and name failures of the world as ours."""
+    """Close the connection if the block fails, and name failures of the world as ours.
+
+    The log stays: the start that comes next has to see that there was an unclean stop.
+    """
     try:
         yield
-    except apsw.Error as error:
+    except BaseException as error:
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         _close(connection)
-        raise _named(error) from error
-    except BaseException:
-        _close(connection)
+        if isinstance(error, apsw.Error):
+            raise _named(error) from error
         raise
 
 

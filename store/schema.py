@@ -1,12 +1,12 @@
-"""The identity of the database: its DDL, its numbers, and the digests that prove its shape."""
+"""The identity of the database: its DDL, its numbers, and the shape that proves it."""
 
 import functools
 from importlib import resources
-from typing import Final
+from typing import Final, TypeAlias
 
 import apsw
 
-from pi_workflows.protocol.canonical import canonical_bytes, digest
+from pi_workflows.protocol.canonical import digest
 from store.errors import StateIncompatibleError
 
 SCHEMA_NAME: Final = "pi-workflows-state"
@@ -38,22 +38,22 @@ SELECT_SCHEMA_META: Final = """
 _EXPECTED_META: Final = [(1, SCHEMA_NAME, SCHEMA_VERSION, SCHEMA_DIGEST, APP_VERSION)]
 
 
-def shape_digest(connection: apsw.Connection) -> bytes:
-    """Return the digest of every table, index, view and trigger, to the letter of its SQL."""
-    objects = [
-        {"type": kind, "name": name, "table": table, "sql": sql}
-        for kind, name, table, sql in connection.execute(SELECT_SCHEMA_OBJECTS)
-    ]
-    return digest(canonical_bytes(objects))
+Shape: TypeAlias = list[tuple[object, ...]]
+"""Type, name, table and SQL of every object, in the order of the first two."""
+
+
+def shape(connection: apsw.Connection) -> Shape:
+    """Return every table, index, view and trigger, to the letter of its SQL."""
+    return [*connection.execute(SELECT_SCHEMA_OBJECTS)]
 
 
 @functools.cache
-def expected_shape_digest() -> bytes:
-    """Return the digest that a database made from `schema.sql` has."""
+def expected_shape() -> Shape:
+    """Return the shape that a database made from `schema.sql` has."""
     connection = apsw.Connection(":memory:")
     try:
         connection.execute(DDL)
-        return shape_digest(connection)
+        return shape(connection)
     finally:
         connection.close()
 
@@ -79,7 +79,7 @@ def verify_schema(connection: apsw.Connection) -> None:
             raise StateIncompatibleError("application_id")
         if connection.pragma("user_version") != USER_VERSION:
             raise StateIncompatibleError("user_version")
-        if shape_digest(connection) != expected_shape_digest():
+        if shape(connection) != expected_shape():
             raise StateIncompatibleError("shape")
         verify_schema_meta(connection)
     except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError) as error:

@@ -71,15 +71,21 @@ class _AtOnce:
         """Nothing is held."""
 
 
+def _nothing() -> None:
+    """Care about no answer."""
+
+
 @final
 class _Pending:
     """Somebody who waits for a command; see `Asking`."""
 
-    def __init__(self, command: Command[Any]) -> None:
+    def __init__(self, command: Command[Any], answered: Callable[[], None]) -> None:
+        self._answered: Final = answered
         self.message: Final = command
         self.outcome: Answer | None = None
 
     def answer(self, reply: object) -> None:
+        self._answered()
         self.outcome = self.outcome or Answer(reply)
 
     def refuse(self, error: Exception) -> None:
@@ -92,6 +98,7 @@ class InlineStore:
 
     Attributes:
         is_down: the store has failed and answers nothing more.
+        answered: called at the instant at which a command is answered.
     """
 
     def __init__(self, writer: Writer, clock: SimulatedTime, ids: CountedIds) -> None:
@@ -109,12 +116,13 @@ class InlineStore:
         self._writer: Final = writer
         self._clock: Final = clock
         self.is_down = False
+        self.answered: Callable[[], None] = _nothing
 
     def carry_out(self, commands: Sequence[Command[Any]]) -> list[Answer]:
         """Run commands as neighbours in one batch, in this order; answer each."""
         if self.is_down:
             return [Answer(None, StoreDown()) for _ in commands]
-        pending = [_Pending(command) for command in commands]
+        pending = [_Pending(command, self.answered) for command in commands]
         taken: list[Asking] = [*pending]
         try:
             self._actor.carry_out(taken).send(None)

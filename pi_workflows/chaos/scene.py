@@ -210,10 +210,19 @@ class Scene(Plan[Me, Look]):
     Attributes:
         preparation: commands to carry out first, each in a transaction of its own.
         scope: appended to every name, so that explorations can share one database.
+        is_first_start: there is no database yet; the start of the server makes one.
     """
 
     preparation: list[Command[object]] = field(default_factory=list)
     scope: str = ""
+    is_first_start: bool = False
+
+    def begin_without_database(self) -> None:
+        """Let the server's first start be part of it; only the engine `crash` goes that way.
+
+        Nothing can be prepared then.
+        """
+        self.is_first_start = True
 
     def prepare(self, command: Command[object]) -> None:
         """Have a store command carried out before the actors begin.

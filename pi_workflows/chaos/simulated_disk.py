@@ -46,8 +46,8 @@ class SimulatedDisk:
         kept = survivors(self._model, persistence, draws).content()
         if self._folder.exists():
             lay_out(self._folder, kept)
-        self._log = DiskLog(kept)
         self._model = DiskModel(kept)
+        self._log = self._model.log()
 
     @contextmanager
     def only_reading(self) -> Generator[None]:

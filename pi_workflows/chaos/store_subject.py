@@ -1,7 +1,7 @@
 """Our store as the subject of orders: real statements on a real database, batch by batch."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -58,6 +58,10 @@ class StoreSubject:
         self._sent: Final[list[Sent]] = []
         self._marks: Final[list[_Mark]] = []
         self._root: Final = self._present()
+
+    def on_answer(self, answered: Callable[[], None]) -> None:
+        """Call this at the instant at which the store answers a command."""
+        self._store.answered = answered
 
     def perform(self, group: Sequence[Asked]) -> list[Answer]:
         """Carry out a group of commands, or one other request; see `Subject`.

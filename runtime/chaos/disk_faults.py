@@ -62,28 +62,29 @@ class Faults:
     """Lets calls fail by count.
 
     Attributes:
+        armed: the fault; None if nothing is to fail.
         seen: calls that the armed fault could have befallen.
         fired: how often each failure really happened.
     """
 
     def __init__(self, fault: Fault | None = None) -> None:
         """`fault` is armed at once; None arms nothing."""
-        self._fault = fault
+        self.armed = fault
         self.seen = 0
         self.fired: Final[Counter[Failure]] = Counter()
 
     def arm(self, fault: Fault) -> None:
         """Count anew, for another fault."""
-        self._fault = fault
+        self.armed = fault
         self.seen = 0
 
     def repair(self) -> None:
         """Let nothing fail any more."""
-        self._fault = None
+        self.armed = None
 
     def strike(self, call: str, name: str) -> Failure | None:  # noqa: ARG002 - the protocol's
         """Count the call; return how it fails, None if it does not."""
-        fault = self._fault
+        fault = self.armed
         if fault is None or call not in CALLS[fault.failure]:
             return None
         self.seen += 1

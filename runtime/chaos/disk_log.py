@@ -5,8 +5,8 @@ that was renamed or removed may still be written to by whoever has it open.
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol, final
 
@@ -52,6 +52,10 @@ class Operation:
     target: str = ""
     failed: bool = False
 
+    def as_failed(self) -> "Operation":
+        """Return the same flush, failing."""
+        return replace(self, failed=True)
+
 
 class Strikes(Protocol):
     """Who decides which call fails."""
@@ -86,14 +90,25 @@ class DiskLog:
         lies: flushes are not carried out although they say so.
     """
 
-    def __init__(self, names: Iterable[str] = (), strikes: Strikes | None = None) -> None:
-        """`names` are there already; their content is `DiskModel`'s business."""
+    def __init__(
+        self,
+        names: Mapping[str, int] | None = None,
+        strikes: Strikes | None = None,
+        *,
+        files: int = 0,
+    ) -> None:
+        """Begin a record; `DiskModel.log` does so for a disk that is not empty.
+
+        Args:
+            names: of the files that are there already, with their numbers.
+            files: the highest number that is taken.
+        """
         self.operations: Final[list[Operation]] = []
         self.place = ""
         self.strikes: Strikes = strikes or NoFaults()
         self.lies = False
-        self.names: Final = {name: number for number, name in enumerate(sorted(names), 1)}
-        self._files = len(self.names)
+        self.names: Final = dict(names or {})
+        self._files = max([files, *self.names.values()])
         self._numbers: Final[Counter[str]] = Counter()
 
     def strike(self, call: str, name: str) -> Failure | None:

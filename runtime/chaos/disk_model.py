@@ -4,14 +4,11 @@ Fed with the operations of a `DiskLog`, in order. A write is certain once its fi
 after it, a name once the directory was. What is neither is settled by `survivors`.
 """
 
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self, final
 
-from runtime.chaos.disk_log import Doing, Operation
-
-_VERSIONS: Final = itertools.count(1)
+from runtime.chaos.disk_log import DiskLog, Doing, Operation, Strikes
 
 # Which name goes, and which one is set.
 _NAMES: Final[dict[Doing, Callable[[Operation], tuple[str, str]]]] = {
@@ -54,7 +51,7 @@ class FileState:
 
     Attributes:
         durable: what survives for certain.
-        version: stands for exactly these durable bytes, unique in the process.
+        version: stands for exactly these durable bytes, in this process.
         pending: what was done since, in order.
         cached: what a process reads.
         has_lost: a flush failed: the cache holds what is neither certain nor on its way.
@@ -77,7 +74,8 @@ class FileState:
             settled = bytearray(self.durable)
             for patch in self.pending:
                 apply(settled, patch)
-            self.durable, self.version = bytes(settled), next(_VERSIONS)
+            self.durable = bytes(settled)
+            self.version = hash(self.durable)
             self.pending.clear()
 
     def lose(self) -> None:
@@ -104,20 +102,22 @@ class DiskModel:
     """
 
     def __init__(self, content: Mapping[str, bytes] | None = None) -> None:
-        """`content` is on the disk for certain, numbered as a `DiskLog` does."""
+        """`content` is on the disk for certain; an empty disk has number 1 for its first file."""
         self.files: Final[dict[int, FileState]] = {}
         self.names: Final[dict[str, int]] = {}
         self.durable_names: Final[dict[str, int]] = {}
         self.pending_names: Final[list[NameChange]] = []
         for number, name in enumerate(sorted(content or {}), 1):
             data = (content or {})[name]
-            self.files[number] = FileState(data, next(_VERSIONS), [], bytearray(data))
+            self.files[number] = FileState(data, hash(data), [], bytearray(data))
             self.names[name] = self.durable_names[name] = number
 
     @property
     def is_settled(self) -> bool:
         """Whether a power cut now has one outcome only."""
-        return not self.pending_names and not any(file.pending for file in self.files.values())
+        return not self.pending_names and not any(
+            file.pending or file.has_lost for file in self.files.values()
+        )
 
     def copy(self) -> Self:
         """Return a disk in the same state that goes its own way."""
@@ -127,6 +127,10 @@ class DiskModel:
         other.durable_names.update(self.durable_names)
         other.pending_names.extend(self.pending_names)
         return other
+
+    def log(self, strikes: Strikes | None = None) -> DiskLog:
+        """Return a record that goes on from here; apply its operations to this or to a copy."""
+        return DiskLog(self.names, strikes, files=max(self.files, default=0))
 
     def cached(self) -> dict[str, bytes]:
         """Return what a process reads, by name."""
@@ -147,7 +151,7 @@ class DiskModel:
             self.pending_names.clear()
         else:
             if doing is Doing.CREATE:
-                self.files[number] = FileState(version=next(_VERSIONS))
+                self.files[number] = FileState(version=hash(b""))
             change = NameChange(*_NAMES[doing](operation), number)
             change_name(self.names, change)
             self.pending_names.append(change)

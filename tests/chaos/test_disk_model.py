@@ -35,7 +35,7 @@ def outcomes(model: DiskModel, persistence: Persistence, name: str) -> set[bytes
 
 def three_writes() -> DiskModel:
     """A file of four old sectors; the first three are overwritten and not flushed."""
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     for sector in range(3):
         log.wrote(log.file_of("f"), "f", sector * SECTOR, NEW)
     return played(log, {"f": OLD})
@@ -62,7 +62,7 @@ def test_prefix_keeps_the_first_writes_in_order() -> None:
 
 
 def test_last_write_of_a_prefix_is_cut_at_a_sector() -> None:
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     log.wrote(log.file_of("f"), "f", 0, NEW * 4)
     model = played(log, {"f": OLD})
     found = {shape(content) for content in outcomes(model, Persistence.PREFIX, "f")}
@@ -75,7 +75,7 @@ def test_subset_keeps_any_of_the_writes() -> None:
 
 
 def test_torn_write_keeps_any_of_its_sectors_and_garbage_fills_lost_ones() -> None:
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     log.wrote(log.file_of("f"), "f", 0, NEW * 2)
     model = played(log, {"f": OLD})
     torn = {shape(content) for content in outcomes(model, Persistence.TORN, "f")}
@@ -92,7 +92,7 @@ def test_write_past_the_end_leaves_zeros_between() -> None:
 
 @pytest.mark.parametrize("persistence", Persistence)
 def test_flushed_file_survives_every_power_cut(persistence: Persistence) -> None:
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     log.wrote(log.file_of("f"), "f", 0, NEW)
     log.truncated(log.file_of("f"), "f", SECTOR)
     log.synced(log.file_of("f"), "f")
@@ -102,7 +102,7 @@ def test_flushed_file_survives_every_power_cut(persistence: Persistence) -> None
 
 
 def test_failed_flush_lets_its_writes_stay_in_the_cache_and_never_reach_the_disk() -> None:
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     number = log.file_of("f")
     log.wrote(number, "f", 0, NEW)
     log.synced(number, "f", failed=True)
@@ -115,7 +115,7 @@ def test_failed_flush_lets_its_writes_stay_in_the_cache_and_never_reach_the_disk
 
 
 def test_lying_disk_flushes_nothing() -> None:
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     log.lies = True
     log.wrote(log.file_of("f"), "f", 0, NEW)
     log.synced(log.file_of("f"), "f")
@@ -134,7 +134,7 @@ def test_name_is_durable_only_after_the_directory_was_flushed() -> None:
 
 
 def renamed() -> tuple[DiskLog, dict[str, bytes]]:
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     log.wrote(log.file_of("g"), "g", 0, NEW)
     log.synced(log.file_of("g"), "g")
     log.renamed("g", "f")
@@ -152,7 +152,7 @@ def test_rename_leaves_the_old_or_the_new_content_and_never_none() -> None:
 
 
 def test_removed_name_may_come_back_until_the_directory_is_flushed() -> None:
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     log.removed("f")
     assert outcomes(played(log, {"f": OLD}), Persistence.SUBSET, "f") == {OLD, None}
     log.directory_synced()
@@ -160,7 +160,7 @@ def test_removed_name_may_come_back_until_the_directory_is_flushed() -> None:
 
 
 def test_link_gives_one_file_two_names() -> None:
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     log.linked("f", "g")
     log.wrote(log.file_of("g"), "f", 0, NEW)
     model = played(log, {"f": OLD})
@@ -172,7 +172,7 @@ def test_link_gives_one_file_two_names() -> None:
 def test_copy_of_a_disk_goes_its_own_way() -> None:
     model = three_writes()
     other = model.copy()
-    log = DiskLog(["f"])
+    log = DiskLog({"f": 1})
     log.synced(log.file_of("f"), "f")
     other.apply(log.operations[0])
     assert other.is_settled

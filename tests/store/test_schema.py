@@ -10,7 +10,7 @@ from typing import Final
 import apsw
 import pytest
 
-from store.schema import DDL, expected_shape_digest, shape_digest
+from store.schema import DDL, expected_shape, shape
 
 ACTIONS: Final = {"=>": "CASCADE", "->": "NO ACTION", "~>": "SET NULL"}
 COLUMN: Final = re.compile(
@@ -201,16 +201,16 @@ def test_links_that_cascade_are_found_through_an_index() -> None:
             assert covered or TABLES[table].keys["pk"] == [columns], f"{table}: {text}"
 
 
-def test_shape_digest_sees_one_changed_letter() -> None:
+def test_shape_shows_one_changed_letter() -> None:
     connection = fresh()
-    assert shape_digest(connection) == expected_shape_digest()
-    assert len(expected_shape_digest()) == 32
+    assert shape(connection) == expected_shape()
+    assert len(expected_shape()) > 20
     changed = apsw.Connection(":memory:")
     changed.execute(DDL.replace("-- The one winner of a decision", "-- the one", 1))
-    assert shape_digest(changed) == expected_shape_digest()  # A comment between statements.
+    assert shape(changed) == expected_shape()  # A comment between statements.
     changed = apsw.Connection(":memory:")
     changed.execute(DDL.replace("CHECK (epoch >= 0)", "CHECK (epoch > -1)"))
-    assert shape_digest(changed) != expected_shape_digest()
+    assert shape(changed) != expected_shape()
 
 
 # What a row is refused for. Every table has one good row; each test spoils one fact of it.

@@ -1,5 +1,6 @@
 """A recorded file system behaves like the real one, and its record tells all that was done."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -204,6 +205,29 @@ def test_faults_of_the_start_rule_leave_the_log_in_place(disk: Recorded) -> None
             disk.state.open_writer()
         assert laid_out(disk.folder)["state.sqlite-wal"] == before
         assert disk.model().cached() == laid_out(disk.folder)
+
+
+def test_start_that_fails_to_open_leaves_the_log_to_the_next_one(disk: Recorded) -> None:
+    """Closing the last connection would move the log, and hide that the stop was unclean."""
+    disk.state.create(1)
+    writer = disk.state.open_writer()
+    commit(writer, "a")
+    writer.keep_log()
+    writer.close()
+    before = laid_out(disk.folder)
+    failed = 0
+    for at in itertools.count(1):
+        disk.log.strikes = Faults(Fault(Failure.READ_ERROR, at))
+        try:
+            writer = disk.state.open_writer()
+        except StorageFault:
+            failed += 1
+            assert laid_out(disk.folder) == before
+        else:
+            break
+    disk.log.strikes = Faults()
+    writer.close()
+    assert failed > 20
 
 
 def test_fault_of_the_directory_forbids_creation(disk: Recorded) -> None:

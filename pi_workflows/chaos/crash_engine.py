@@ -1,0 +1,93 @@
+"""The engine `crash`: a recorded disk, its power cut anywhere, and the real start on what is left.
+
+The actors of a scenario act on one server in a drawn order. Everything that is done to its disk
+is recorded, and what each commit has made of the database. From that record follow
+
+- power-cut states: the power goes after any operation, under six models of persistence;
+- double faults: the server is killed after any operation, or any flush fails, and the power goes
+  after any operation of the next start;
+- I/O errors: every single call fails, once and for good, in a life and in the start after it.
+
+What is left is opened again. It has to be the content of one commit, byte for byte, no older than
+what anybody was told, and the real start, `state verify` and the scenario's own invariants have
+to be content with it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, final
+
+from pi_workflows.chaos.crash_account import Account
+from pi_workflows.chaos.crash_cuts import explore_cuts, explore_double_faults
+from pi_workflows.chaos.crash_faults import explore_faults
+from pi_workflows.chaos.crash_ground import Ground, ground_of
+from pi_workflows.chaos.crash_repeating import repeat
+from pi_workflows.chaos.crash_words import FLUSH_FAILED, KILLED
+from pi_workflows.chaos.scene import Scene
+from runtime.chaos.disk_survivors import Persistence
+from runtime.chaos.engine import Repeated, Wanted
+from runtime.chaos.outcome import Tally
+from runtime.chaos.scenario import Scenario
+
+POWER_CUTS: Final = "power-cut states"
+DOUBLE_FAULTS: Final = "double faults"
+IO_ERRORS: Final = "I/O errors"
+
+POWER_CUTS_MIN: Final = 4_000
+"""Of one scenario, unless somebody asks for another number."""
+
+DOUBLE_FAULTS_MIN: Final = 2_000
+"""As `POWER_CUTS_MIN`."""
+
+_UNITS: Final[tuple[tuple[str, int, float, Callable[[Ground, Account], None]], ...]] = (
+    (POWER_CUTS, POWER_CUTS_MIN, 0.4, explore_cuts),
+    (DOUBLE_FAULTS, DOUBLE_FAULTS_MIN, 0.7, explore_double_faults),
+    (IO_ERRORS, 0, 1.0, explore_faults),
+)
+"""Each with the share of the budget that has gone when it ends."""
+
+
+@final
+class CrashEngine:
+    """Explores a `Scenario[Scene]`; see `runtime.chaos.engine.Engine`."""
+
+    name: Final = "crash"
+
+    def explore(self, scenario: Scenario[Scene], wanted: Wanted) -> list[Tally]:
+        """Explore, and return one tally each of power cuts, double faults and I/O errors."""
+        began_s = time.monotonic()
+        tallies: list[Tally] = []
+        with ground_of(scenario) as ground:
+            for unit, goal, share, explore in _UNITS:
+                account = Account(
+                    Tally(scenario.name, self.name, unit, distinct=0),
+                    wanted,
+                    lambda choices, seed: repeat(ground, choices, seed).finding,
+                    goal=goal,
+                    ends_s=None if wanted.budget_s is None else began_s + wanted.budget_s * share,
+                )
+                ground.judge.begin_counting(ground.check_names)
+                explore(ground, account)
+                account.tally.checks.update(ground.judge.checks)
+                account.tally.fault_kinds = _kinds_of(unit)
+                tallies.append(account.close())
+        return tallies
+
+    def repeat(
+        self,
+        scenario: Scenario[Scene],
+        choices: Mapping[str, str],
+        seed: int | None,
+        until: int | None = None,
+    ) -> Repeated:
+        """Make one power cut or fault again; see `Engine.repeat`."""
+        with ground_of(scenario) as ground:
+            return repeat(ground, choices, seed or 0, until)
+
+
+def _kinds_of(unit: str) -> frozenset[str]:
+    if unit == POWER_CUTS:
+        return frozenset(f"power cut, {persistence} survives" for persistence in Persistence)
+    if unit == DOUBLE_FAULTS:
+        return frozenset(f"{first}, then power cut" for first in (KILLED, FLUSH_FAILED))
+    return frozenset()

@@ -1,0 +1,178 @@
+"""I/O errors: every call of a life and of the next start fails, in every way, once and for good.
+
+Whatever fails, the store says so in one of its own errors, what was answered is there after the
+next start, and the commands beside it are unharmed.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from pi_workflows.chaos.crash_account import Account, order_of
+from pi_workflows.chaos.crash_cuts import survive
+from pi_workflows.chaos.crash_ground import Failing, Ground, Lived
+from pi_workflows.chaos.crash_life import Life, complaint_of
+from pi_workflows.chaos.crash_words import (
+    CALLS_MAX,
+    DISK_FAULT,
+    DISK_FAULT_AT,
+    DISK_FAULT_IN,
+    DISK_FAULT_LASTS,
+    FIRST_LIFE,
+    LASTING,
+    NEXT_START,
+    ONCE,
+    SURVIVES,
+    decided,
+)
+from runtime.chaos.choices import Choices, Replayed
+from runtime.chaos.disk_faults import Failure, Fault, Faults
+from runtime.chaos.disk_model import DiskModel
+from runtime.chaos.disk_survivors import Persistence
+
+AFTER: Final = (Persistence.KEPT, Persistence.DROPPED)
+"""What may survive a failing disk: the machine goes on, or it dies too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A life on a disk that fails, or a start.
+
+    Attributes:
+        disk: as it is afterwards.
+    """
+
+    life: Life
+    disk: DiskModel
+    faults: Faults
+
+
+class References(NamedTuple):
+    """What happens where nothing fails.
+
+    Attributes:
+        lived: a life; it is killed when it is about to end.
+        killed: its disk then.
+        position: in it, then.
+        restarted: the start of the next server.
+    """
+
+    lived: Lived
+    killed: DiskModel
+    position: int
+    restarted: Life
+
+
+def references_of(ground: Ground, lived: Lived) -> References:
+    """Kill a life and start the next server, without any fault."""
+    killed, position = _killed(lived)
+    restarted = ground.restart(killed, lived.life.history, position, lived.seed)
+    return References(lived, killed, position, restarted)
+
+
+def explore_faults(ground: Ground, account: Account) -> None:
+    """Let every call fail in its turn; complete unless time is up or fewer are wanted."""
+    part, parts = account.part
+    for seed in account.whole_seeds():
+        lived = ground.live(Choices(order_of(seed)), seed)
+        if complaint_of(lived.life) is not None:
+            return  # Found by the power cuts.
+        references = references_of(ground, lived)
+        for place in (FIRST_LIFE, NEXT_START):
+            for failure in Failure:
+                for at in range(1 + part, CALLS_MAX, parts):
+                    if account.is_enough():
+                        return
+                    if not _explore(ground, account, references, place, Fault(failure, at)):
+                        break
+        account.tally.complete = True
+
+
+def fail(ground: Ground, references: References, place: str, fault: Fault) -> Failed:
+    """Live again, or start after such a life was killed, on a disk with this fault."""
+    faults = Faults(fault)
+    lived = references.lived
+    reference = lived.life
+    if place == FIRST_LIFE:
+        failing = Failing(faults, reference)
+        again = ground.live(Choices(Replayed(lived.choices.unusual)), lived.seed, failing)
+        life, disk = again.life, again.disk
+    else:
+        failing = Failing(faults, references.restarted)
+        disk, position = references.killed.copy(), references.position
+        life = ground.restart(disk, reference.history, position, lived.seed, failing)
+        life.acknowledged, life.sent = reference.acknowledged, reference.sent
+        life.known = [replace(reference.known_at(position), position=0)]
+    life.checks = reference.checks
+    for operation in life.log.operations:
+        disk.apply(operation)
+    _note_what_was_under_way(life, failing.reference)
+    return Failed(life, disk, faults)
+
+
+def judge(ground: Ground, failed: Failed, seed: int, persistence: Persistence) -> str | None:
+    """Say what does not hold after the next start; None if everything does."""
+    left = survive(failed.disk, "failing disk", seed, persistence, 0)
+    life = failed.life
+    return ground.judge.complaint(left, life.history, life.position, life.told())
+
+
+def _explore(
+    ground: Ground, account: Account, references: References, place: str, fault: Fault
+) -> bool:
+    """Try one fault, once and for good; False if the life is over before it comes up.
+
+    Where no such call comes after the one that failed, for good is the same as once.
+    """
+    failed = fail(ground, references, place, fault)
+    if not failed.faults.fired:
+        return False
+    _judge(ground, account, references.lived, place, failed)
+    if failed.faults.seen > fault.at:
+        lasting = fail(ground, references, place, replace(fault, times=None))
+        _judge(ground, account, references.lived, place, lasting)
+    return True
+
+
+def _judge(ground: Ground, account: Account, lived: Lived, place: str, failed: Failed) -> None:
+    fault, seed = failed.faults.armed, lived.seed
+    assert fault is not None, "it has come up, and nobody has repaired it"
+    account.count(fault.failure)
+    chosen = {
+        **lived.choices.unusual,
+        f"{DISK_FAULT}#1": str(fault.failure),
+        **decided(DISK_FAULT_AT, str(fault.at), "1"),
+        **decided(DISK_FAULT_IN, place, FIRST_LIFE),
+        **decided(DISK_FAULT_LASTS, ONCE if fault.times else LASTING, ONCE),
+    }
+    complaint = complaint_of(failed.life, has_failed=True)
+    if complaint is not None:
+        account.broke(chosen, seed, complaint)
+        return
+    for persistence in AFTER:
+        complaint = judge(ground, failed, seed, persistence)
+        if complaint is not None:
+            survives = decided(SURVIVES, persistence, Persistence.KEPT)
+            account.broke({**chosen, **survives}, seed, complaint)
+            return
+
+
+def _killed(reference: Lived) -> tuple[DiskModel, int]:
+    """Return the disk of a server that was killed when it was about to end, and the position."""
+    disk, position = reference.disk.copy(), 0
+    for operation in reference.life.log.operations:
+        if operation.label.startswith("end "):
+            break
+        disk.apply(operation)
+        position += 1
+    return disk, position
+
+
+def _note_what_was_under_way(life: Life, reference: Life) -> None:
+    """Let the commit that failed be found: nobody knows what became of it.
+
+    What it would have made of the database is known from the life without a fault.
+    """
+    last = life.history.versions[-1].content
+    known = [version.content for version in reference.history.versions]
+    if last in known[:-1]:
+        life.history.add(known[known.index(last) + 1], 0, "what was under way")

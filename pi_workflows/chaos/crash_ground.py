@@ -1,0 +1,248 @@
+"""The machines on which one scenario is played with a disk that is recorded."""
+
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, final
+
+from actors.errors import ServerRefused
+from actors.state_files import DiskStateFiles
+from pi_workflows.chaos.crash_judge import Judge
+from pi_workflows.chaos.crash_life import Foretold, Life, start
+from pi_workflows.chaos.crash_playing import play
+from pi_workflows.chaos.crash_reopening import Reopening
+from pi_workflows.chaos.crash_start import MEMORY
+from pi_workflows.chaos.inline_store import CountedIds
+from pi_workflows.chaos.scene import Me, Scene
+from pi_workflows.protocol.paths import StatePaths
+from runtime.chaos.choices import Choices
+from runtime.chaos.disk_faults import Faults
+from runtime.chaos.disk_history import History
+from runtime.chaos.disk_image import laid_out, lay_out
+from runtime.chaos.disk_log import DiskLog
+from runtime.chaos.disk_model import DiskModel
+from runtime.chaos.guard import Guard
+from runtime.chaos.orders import Stage
+from runtime.chaos.outcome import ScenarioRefused
+from runtime.chaos.scenario import Scenario, SimulatedTime
+from runtime.chaos.subject import MarksLost, SteppedClock
+from runtime.simulation.chance import Chance
+from runtime.simulation.clock import START_MS
+from store.batch import Batch, run_alone
+from store.chaos.recording import Recording, recorded
+from store.chaos.recovered import Recoverer
+from store.errors import Rejected, StoreError
+
+_RESTARTED_IDS: Final = 500_000
+"""Ids drawn before a restarted server's own."""
+
+
+@dataclass(slots=True)
+class Lived:
+    """A life, and how it was decided.
+
+    Attributes:
+        disk: as it was before.
+    """
+
+    life: Life
+    choices: Choices
+    seed: int
+    disk: DiskModel
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """A disk that fails in a life which is lived again.
+
+    Attributes:
+        reference: the same life without faults.
+    """
+
+    faults: Faults
+    reference: Life
+
+
+@final
+class Ground:
+    """What the lives of one scenario have in common.
+
+    Attributes:
+        scenario: which one.
+        judge: of what power cuts leave.
+        check_names: the invariants that are held after each power cut.
+    """
+
+    def __init__(
+        self, scenario: Scenario[Scene], stage: Stage, paths: StatePaths, judge: Judge
+    ) -> None:
+        self.scenario: Final = scenario
+        self.judge: Final = judge
+        self._stage: Final = stage
+        self._paths: Final = paths
+        self._image: dict[str, bytes] = {}
+        self._ids_drawn = 0
+        self.check_names: tuple[str, ...] = ()
+
+    def prepare(self) -> None:
+        """Create the database and carry out what the scenario prepares, once for all lives.
+
+        Raises:
+            ScenarioRefused: a command of the preparation is refused, or there is no database.
+        """
+        scene = self._stage.declare()
+        assert isinstance(scene, Scene), "the engine was given a scenario of scenes"
+        self.check_names = tuple(scene.always_checks)
+        state = DiskStateFiles(self._paths)
+        state.prepare()
+        if scene.is_first_start:
+            if scene.preparation:
+                raise ScenarioRefused(
+                    f"{self.scenario.place}: before the first start nothing can be prepared."
+                )
+            return
+        state.create(START_MS)
+        writer, ids = state.open_writer(), CountedIds()
+        try:
+            batch = Batch(writer, ids, self._stage.clock.wall_ms)
+            for command in scene.preparation:
+                run_alone(batch, command)
+        except Rejected as refused:
+            raise ScenarioRefused(
+                f"{self.scenario.place}: the preparation is refused: {refused}."
+            ) from refused
+        finally:
+            writer.close()
+        self._image, self._ids_drawn = laid_out(self._paths.database.parent), ids.drawn
+
+    def live(self, choices: Choices, seed: int, failing: Failing | None = None) -> Lived:
+        """Let a server live through the scenario from its start to its end.
+
+        Args:
+            choices: decide the order.
+            seed: of the salts of SQLite's logs.
+            failing: what the disk fails; None: nothing. Else no invariant is held.
+        """
+        self._stage.clock.now_ms = START_MS
+        disk = DiskModel(self._image)
+        life = self._life(disk, failing)
+        life.history.add(self._image.get(self._paths.database.name), 0, "what was there")
+        life.history.tell(0)
+        lay_out(self._paths.database.parent, self._image)
+        ids = CountedIds()
+        ids.drawn = self._ids_drawn
+        stage = self._stage if failing is None else replace(self._stage, declare=self._unchecked)
+        with self._recording(life.log, seed) as recording:
+            state = DiskStateFiles(self._paths, recording.files, vfs=recording.vfs)
+            with _outcome(life):
+                serving = start(life, state, stage, ids, 1)
+                play(life, serving, state, stage, ids=ids, choices=choices)
+        return Lived(life, choices, seed, disk)
+
+    def restart(
+        self,
+        disk: DiskModel,
+        before: History,
+        position: int,
+        seed: int,
+        failing: Failing | None = None,
+    ) -> Life:
+        """Start a server on a machine whose last server was killed.
+
+        Args:
+            disk: as it is now.
+            before: history of the killed server's life, up to `position`.
+        """
+        content = disk.cached()
+        lay_out(self._paths.database.parent, content)
+        life = self._life(disk, failing)
+        first, last = before.certain(position), before.newest(position)
+        for version in before.versions[first : last + 1]:
+            life.history.versions.append(replace(version, begun=0, told=None))
+        life.history.versions[0].told = 0
+        self._stage.clock.now_ms = START_MS + 3_600_000
+        ids = CountedIds()
+        ids.drawn = _RESTARTED_IDS
+        with self._recording(life.log, seed) as recording:
+            state = DiskStateFiles(self._paths, recording.files, vfs=recording.vfs)
+            with _outcome(life):
+                serving = start(life, state, self._stage, ids, 2)
+                serving.writer.keep_log()
+                serving.writer.close()
+        return life
+
+    def _life(self, disk: DiskModel, failing: Failing | None) -> Life:
+        if failing is None:
+            return Life(disk.log())
+        contents = [version.content for version in failing.reference.history.versions]
+        faults = failing.faults
+        foretold = Foretold(contents, lambda: bool(faults.fired))
+        return Life(disk.log(faults), foretold=foretold)
+
+    def _unchecked(self) -> Scene:
+        scene = self._stage.declare()
+        assert isinstance(scene, Scene), "the engine was given a scenario of scenes"
+        scene.always_checks.clear()
+        scene.final_checks.clear()
+        return scene
+
+    @contextmanager
+    def _recording(self, log: DiskLog, seed: int) -> Generator[Recording]:
+        salts = Chance(seed).stream("salts").randbytes
+        with recorded(log, "crash-disk", salts) as recording:
+            yield recording
+
+
+@contextmanager
+def _outcome(life: Life) -> Generator[None]:
+    """Note what leaves the store instead of raising it."""
+    try:
+        yield
+    except (ScenarioRefused, MarksLost):
+        raise
+    except (StoreError, ServerRefused) as refused:
+        life.refusal = refused
+    except Exception as escaped:  # noqa: BLE001 - judged, whatever it is
+        life.escaped = escaped
+
+
+@contextmanager
+def ground_of(scenario: Scenario[Scene]) -> Generator[Ground]:
+    """Prepare the machines of a scenario, for as long as it is explored.
+
+    Raises:
+        ScenarioRefused: the scenario cannot be played as it is written.
+    """
+    guard, clock = Guard(), SteppedClock()
+
+    def declare() -> Scene:
+        scene = Scene()
+        try:
+            scenario.body(scene)
+        except Exception as error:
+            raise ScenarioRefused(
+                f"{scenario.place}: declaring {scenario.name} fails: {error}"
+            ) from error
+        return scene
+
+    stage = Stage(declare, _handle, clock, guard, scenario.place)
+    folder = MEMORY if MEMORY.is_dir() else None
+    recoverer = Recoverer("crash-recovered")
+    try:
+        with (
+            tempfile.TemporaryDirectory(dir=folder) as lived,
+            tempfile.TemporaryDirectory(dir=folder) as reopened,
+            guard.installed(),
+        ):
+            reopening = Reopening(StatePaths(Path(reopened)), clock)
+            ground = Ground(scenario, stage, StatePaths(Path(lived)), Judge(recoverer, reopening))
+            ground.prepare()
+            yield ground
+    finally:
+        recoverer.close()
+
+
+def _handle(name: str, number: int, clock: SimulatedTime, choices: Choices) -> Me:
+    return Me(name, number, clock, choices)

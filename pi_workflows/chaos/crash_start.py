@@ -1,0 +1,103 @@
+"""A server's real way to its database, step by step, with nobody else on the machine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, final
+
+from actors.owning import Owning
+from actors.starting_claim import StartingClaim
+from actors.state_files import StateFiles
+from runtime.chaos.scenario import SimulatedTime
+from runtime.clock import WallMs
+from runtime.log import Log
+from runtime.world import IdSource
+from store.database import Writer
+from store.host import HostProcess
+
+MEMORY: Final = Path("/dev/shm")  # noqa: S108 - private folders are made inside
+"""Where files are in memory, if there is such a place."""
+
+
+class Step(StrEnum):
+    """What a start has just done."""
+
+    CREATED = "created"
+    OPENED = "opened"
+    EPOCH = "epoch taken"
+    EXPIRED = "leases freed"
+    RECOVERED = "recovered"
+
+
+@final
+class NoLog:
+    """Drops every record."""
+
+    def write(self, record: dict[str, object]) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+@final
+class StandingClock:
+    """The harness's wall clock as a server wants one."""
+
+    def __init__(self, clock: SimulatedTime) -> None:
+        self._clock: Final = clock
+
+    def wall_ms(self) -> WallMs:
+        """Return the harness's instant."""
+        return WallMs(self._clock.wall_ms())
+
+    def monotonic(self) -> float:
+        """Return always the same: a start takes no time."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A server that owns its database."""
+
+    writer: Writer
+    claim: StartingClaim
+
+
+def come_up(
+    state: StateFiles,
+    clock: SimulatedTime,
+    ids: IdSource,
+    number: int,
+    reached: Callable[[Step, Writer | None], None],
+) -> Serving:
+    """Start a server as `actors.startup.Startup` does, without its lock, children and socket.
+
+    Args:
+        number: of the server; its predecessor is dead.
+        reached: called after each step, with the writer once there is one. If it raises, the
+            server is as good as killed: its files stay as they are.
+
+    Raises:
+        StoreError, ServerRefused: as the steps of `Owning`; the file is closed again.
+    """
+    standing = StandingClock(clock)
+    owning = Owning(state, standing, ids, Log(NoLog(), standing, "crash"))
+    owning.create()
+    reached(Step.CREATED, None)
+    writer = owning.open()
+    try:
+        reached(Step.OPENED, writer)
+        owning.look_through(writer)
+        process = HostProcess(f"server-{number}", number, f"boot:{number}:1")
+        claim = owning.take_epoch(writer, process, holder_gone=True)
+        reached(Step.EPOCH, writer)
+        owning.expire(claim)
+        reached(Step.EXPIRED, writer)
+        owning.recover(writer, claim)
+        reached(Step.RECOVERED, writer)
+    except BaseException:
+        writer.close()
+        raise
+    return Serving(writer, claim)

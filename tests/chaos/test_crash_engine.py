@@ -1,0 +1,199 @@
+"""Power cuts, double faults and I/O errors: what holds is seen to, what is planted is found."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from actors.store_actor import StoreActor
+from pi_workflows.chaos.crash_engine import DOUBLE_FAULTS, IO_ERRORS, POWER_CUTS, CrashEngine
+from pi_workflows.chaos.crash_ground import ground_of
+from pi_workflows.chaos.registry import SCENARIOS
+from pi_workflows.chaos.scene import Look, Me, Scene, scenario
+from runtime.chaos.choices import Benign, Choices
+from runtime.chaos.disk_log import DiskLog
+from runtime.chaos.engine import Wanted
+from runtime.chaos.outcome import ScenarioRefused, Tally, Verdict
+from store import host, opening, wal
+from store.files import Files
+from store.host import HostClaim, HostProcess
+from store.transaction import Transaction
+
+SMALL: Final = {POWER_CUTS: 300, DOUBLE_FAULTS: 300, IO_ERRORS: 40}
+WORKS: Final = 4
+
+
+@scenario(promises=("P1",))
+def a_few_writes(s: Scene) -> None:
+    """One owner writes a few times."""
+    job = s.resource("job")
+
+    @s.actor()
+    async def owner(me: Me) -> None:
+        claim = await me.claim(job)
+        assert claim is not None
+        for _ in range(WORKS):
+            await me.write(claim, "work.done")
+
+    @s.always
+    def answered_is_there(look: Look) -> None:
+        told = [known for known in look.acknowledged if known.point == "write"]
+        assert len(look.events(job, "work.done")) >= len(told)
+
+
+def explored(goals: dict[str, int]) -> dict[str, Tally]:
+    wanted = Wanted(goals=SMALL | goals, findings_max=1)
+    return {tally.unit: tally for tally in CrashEngine().explore(a_few_writes, wanted)}
+
+
+def power_cuts() -> Tally:
+    return explored({DOUBLE_FAULTS: 1, IO_ERRORS: 1})[POWER_CUTS]
+
+
+def double_faults() -> Tally:
+    return explored({POWER_CUTS: 1, IO_ERRORS: 1})[DOUBLE_FAULTS]
+
+
+def test_nothing_is_lost_whatever_happens_to_the_disk() -> None:
+    tallies = explored({})
+    assert list(tallies) == [POWER_CUTS, DOUBLE_FAULTS, IO_ERRORS]
+    for unit, tally in tallies.items():
+        assert tally.verdict is Verdict.HELD, tally.findings
+        assert tally.distinct is not None
+        assert tally.distinct >= SMALL[unit]
+        assert tally.checks["answered_is_there"] > 0
+    assert tallies[POWER_CUTS].blind_spots == []
+
+
+def test_first_start_makes_a_whole_database_or_none() -> None:
+    wanted = Wanted(goals={POWER_CUTS: 300, DOUBLE_FAULTS: 200, IO_ERRORS: 20})
+    for tally in CrashEngine().explore(SCENARIOS["first_start"], wanted):
+        assert tally.verdict is Verdict.HELD, tally.findings
+
+
+def test_parts_share_the_work() -> None:
+    tallies = [
+        CrashEngine().explore(a_few_writes, Wanted(goals=SMALL, part=(part, 3)))
+        for part in range(3)
+    ]
+    for units in zip(*tallies, strict=True):
+        whole = units[0]
+        for part in units[1:]:
+            assert (part.distinct or 0) < SMALL[whole.unit]
+            whole.add(part)
+        assert whole.verdict is Verdict.HELD
+        assert (whole.distinct or 0) >= SMALL[whole.unit]
+
+
+def require_found(tally: Tally, promise: str) -> None:
+    """A finding says which promise is broken, and its choices alone break it again."""
+    assert tally.verdict is Verdict.VIOLATED, tally
+    [finding] = tally.findings
+    assert finding.promise == promise
+    assert not tally.not_deterministic
+    again = CrashEngine().repeat(a_few_writes, finding.choices, finding.seed)
+    assert again.finding == finding
+    assert not again.unused
+    assert any(moment.lane == "disk" for moment in again.timeline)
+
+
+def test_commits_that_are_not_flushed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    relaxed = tuple(each.replace("FULL", "NORMAL") for each in opening._WRITER_PRAGMAS)
+    monkeypatch.setattr(opening, "_WRITER_PRAGMAS", relaxed)
+    require_found(power_cuts(), "P1")
+
+
+def test_commits_that_are_never_flushed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    relaxed = tuple(
+        each.replace("synchronous = FULL", "synchronous = OFF") for each in opening._WRITER_PRAGMAS
+    )
+    monkeypatch.setattr(opening, "_WRITER_PRAGMAS", relaxed)
+    require_found(power_cuts(), "P1")
+
+
+def test_disk_that_only_says_that_it_flushes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lying(self: DiskLog, file: int, name: str, *, failed: bool = False) -> None:
+        """Forget the flush."""
+
+    monkeypatch.setattr(DiskLog, "synced", lying)
+    require_found(power_cuts(), "P1")
+
+
+def test_answer_before_the_commit_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real_commit = StoreActor._commit
+
+    async def hasty(self: StoreActor, answers: list[Callable[[], None]]) -> None:
+        for answer in answers:
+            answer()
+        await real_commit(self, [])
+
+    monkeypatch.setattr(StoreActor, "_commit", hasty)
+    require_found(power_cuts(), "P1")
+
+
+def test_start_that_does_not_copy_the_log_aside_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def trusting(_database: object, _files: Files) -> bool:
+        return False
+
+    monkeypatch.setattr(opening, "settle_wal", trusting)
+    require_found(double_faults(), "P1")
+
+
+def test_start_that_flushes_the_old_log_in_place_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After a failed flush the next one says that all is well, and flushes nothing."""
+
+    def flushed(database: Path, files: Files) -> bool:
+        log = wal.wal_path(database)
+        if files.size(log):
+            files.sync(log)
+        return True
+
+    monkeypatch.setattr(opening, "settle_wal", flushed)
+    require_found(double_faults(), "P1")
+
+
+def test_start_that_takes_no_epoch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def remembered(tx: Transaction, process: HostProcess, *, holder_gone: bool) -> HostClaim:
+        assert holder_gone
+        row = host.current(tx)
+        return HostClaim(row.epoch, process.host_id, row.token_hash or b"")
+
+    monkeypatch.setattr(host, "acquire", remembered)
+    tally = power_cuts()
+    assert tally.verdict is Verdict.VIOLATED
+
+
+def test_life_is_a_function_of_its_seed_and_choices() -> None:
+    lives = []
+    for _ in range(2):
+        with ground_of(a_few_writes) as ground:
+            lives.append(ground.live(Choices(Benign()), 5).life)
+    assert lives[0].log.operations == lives[1].log.operations
+    assert lives[0].moments == lives[1].moments
+    with ground_of(a_few_writes) as ground:
+        other = ground.live(Choices(Benign()), 6).life
+    assert other.log.operations != lives[0].log.operations
+
+
+def test_seeds_that_are_wanted_are_all_explored_or_the_budget_is_said_to_have_ended() -> None:
+    tallies = CrashEngine().explore(a_few_writes, Wanted(seeds=range(1), budget_s=0))
+    assert all(tally.verdict is Verdict.BUDGET_ENDED for tally in tallies)
+
+
+def test_preparation_before_the_first_start_is_refused() -> None:
+    @scenario()
+    def impossible(s: Scene) -> None:
+        s.begin_without_database()
+        s.resource("job")
+
+        @s.actor()
+        async def nobody(me: Me) -> None:
+            await me.sync("here")
+
+    with pytest.raises(ScenarioRefused, match="before the first start nothing can be prepared"):
+        CrashEngine().explore(impossible, Wanted())
