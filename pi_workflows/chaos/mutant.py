@@ -11,12 +11,15 @@ import os
 import sys
 import threading
 import time
-from contextlib import ExitStack
-from typing import Any, Final
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any, Final, final
 
 from pi_workflows.chaos.discovery import ScenarioUnknown, find
 from pi_workflows.chaos.mutations import planted_mutation
+from pi_workflows.chaos.noting import Noted
 from pi_workflows.chaos.registry import engine
+from pi_workflows.chaos.repeating import make_small
 from pi_workflows.chaos.trials import Told, Trial
 from runtime.chaos.engine import Wanted
 from runtime.chaos.outcome import Finding, ScenarioRefused
@@ -43,32 +46,69 @@ def try_out(trial: Trial) -> Told:
     """Plant, explore, take out, repeat; see the module's text."""
     began = time.monotonic()
     try:
-        scenario = find(trial.ref)
-        finding, explored = _hunt(trial, scenario)
-        seconds = time.monotonic() - began
-        if finding is None:
-            return Told(explored, seconds)
-        clean = engine(trial.engine).repeat(scenario, finding.choices, finding.seed)
+        return _Trying(trial, find(trial.ref)).told()
     except (ScenarioRefused, ScenarioUnknown, PlantingRefused) as refused:
         return Told(0, time.monotonic() - began, error=str(refused))
-    if clean.finding is not None:
-        text = f"it breaks without the fault too: {clean.finding.complaint}"
-        return Told(explored, seconds, error=text)
-    return Told(explored, seconds, finding=finding)
 
 
-def _hunt(trial: Trial, scenario: Scenario[Any]) -> tuple[Finding | None, int]:
-    """Explore with the fault in place; return the first finding and how many it took."""
-    with ExitStack() as fault:
-        fault.enter_context(planted_mutation(trial.mutation))
-        exploring = engine(trial.engine)
+@final
+class _Trying:
+    """One trial."""
+
+    def __init__(self, trial: Trial, scenario: Scenario[Any]) -> None:
+        self._trial: Final = trial
+        self._scenario = scenario
+        self._began: Final = time.monotonic()
+
+    def told(self) -> Told:
+        """Make the trial."""
+        before = None
+        with planted_mutation(self._trial.mutation), self._noted() as planted:
+            finding, explored = self._explored()
+            took = time.monotonic() - self._began
+            if finding is not None and self._trial.shrink_s:
+                finding, before = self._made_small(finding)
+        if finding is None:
+            return Told(explored, took, is_idle=planted is not None and self._is_idle(planted))
+        clean = engine(self._trial.engine).repeat(self._scenario, finding.choices, finding.seed)
+        if clean.finding is not None:
+            text = f"it breaks without the fault too: {clean.finding.complaint}"
+            return Told(explored, took, error=text)
+        return Told(explored, took, finding=finding, shrunk_from=before)
+
+    @contextmanager
+    def _noted(self) -> Generator[Noted | None]:
+        """Note what happens in the explorations of a block, if it is to be compared."""
+        if not self._trial.compares:
+            yield None
+            return
+        noted, told = Noted(), self._scenario
+        self._scenario = noted.scenario(told)
+        try:
+            yield noted
+        finally:
+            self._scenario = told
+
+    def _explored(self) -> tuple[Finding | None, int]:
+        """Explore until the first finding; return it, and how many it took."""
+        trial, exploring = self._trial, engine(self._trial.engine)
         if trial.choices:
-            found = exploring.repeat(scenario, trial.choices, None).finding
-            return found, 1
+            return exploring.repeat(self._scenario, trial.choices, None).finding, 1
         wanted = Wanted(is_all=trial.seeds is None, seeds=trial.seeds, findings_max=1)
-        tallies = exploring.explore(scenario, wanted)
-    findings = [finding for tally in tallies for finding in tally.findings]
-    return (findings[0] if findings else None), sum(tally.explored for tally in tallies)
+        tallies = exploring.explore(self._scenario, wanted)
+        findings = [finding for tally in tallies for finding in tally.findings]
+        return (findings[0] if findings else None), sum(tally.explored for tally in tallies)
+
+    def _made_small(self, finding: Finding) -> tuple[Finding, int]:
+        exploring, bound_s = engine(self._trial.engine), self._trial.shrink_s
+        small = make_small(exploring, self._scenario, finding, bound_s, time.monotonic)
+        return small.finding, len(finding.choices)
+
+    def _is_idle(self, planted: Noted) -> bool:
+        """Say whether the same happens in the same explorations without the fault."""
+        with self._noted() as clean:
+            self._explored()
+        return clean is not None and clean.digest() == planted.digest()
 
 
 def _end_with_input() -> None:

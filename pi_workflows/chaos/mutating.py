@@ -28,7 +28,7 @@ TRIAL_S_MAX: Final = 120.0
 SEEDS_FRESH: Final = 400
 """How many fresh seeds a mutation is hunted with before it counts as one that survived."""
 
-SEEDS_OWN: Final = 1_000
+SEEDS_OWN: Final = 400
 """How many seeds a scenario of a user's own gets to notice a mutation."""
 
 _SAID_CHARS: Final = 400
@@ -47,6 +47,11 @@ class Judged:
         """Whether it was found."""
         return self.told.is_caught
 
+    @property
+    def has_survived(self) -> bool:
+        """Whether nothing has noticed it, though it made a difference."""
+        return not self.told.is_caught and not self.told.is_idle
+
 
 @dataclass(frozen=True, slots=True)
 class MutationResult:
@@ -61,23 +66,29 @@ class MutationResult:
     @property
     def survivors(self) -> list[Judged]:
         """Return those that nothing has noticed."""
-        return [each for each in self.judged if not each.is_caught]
+        return [each for each in self.judged if each.has_survived]
+
+    @property
+    def caught(self) -> list[Judged]:
+        """Return those that were found."""
+        return [each for each in self.judged if each.is_caught]
 
     @property
     def score(self) -> float:
-        """Return the share that was caught, from 0 to 1; 1.0 means all of them."""
-        return 1 - len(self.survivors) / len(self.judged) if self.judged else 0.0
+        """Return the share that was caught of those that made a difference, from 0 to 1."""
+        tried = len(self.caught) + len(self.survivors)
+        return len(self.caught) / tried if tried else 0.0
 
     @property
     def median(self) -> float | None:
         """Return the median of how many explorations a catch took; None without any."""
-        took = [each.told.explored for each in self.judged if each.is_caught]
+        took = [each.told.explored for each in self.caught]
         return statistics.median(took) if took else None
 
     @property
     def verdict(self) -> Verdict:
-        """Return `VIOLATED` when one has survived, or when nothing was tried at all."""
-        return Verdict.VIOLATED if self.survivors or not self.judged else Verdict.HELD
+        """Return `VIOLATED` when one has survived, or when none was found at all."""
+        return Verdict.HELD if self.caught and not self.survivors else Verdict.VIOLATED
 
 
 def mutate(
@@ -86,6 +97,7 @@ def mutate(
     report: Callable[[Judged], None],
     *,
     fresh_from: int | None = None,
+    shrink_s: float = 0.0,
 ) -> MutationResult:
     """Try mutations of the product on the shipped scenarios, and tell of each that is judged.
 
@@ -95,12 +107,14 @@ def mutate(
         report: called from this thread.
         fresh_from: hunt with seeds from here on instead of where a mutation is known to be
             found; None for the known places.
+        shrink_s: how long each finding may be made smaller; 0 leaves it as it is.
 
     Raises:
         MutationUnknown: a name is not of the catalogue.
     """
     chosen = [known_mutation(name) for name in names] or list(MUTATIONS.values())
-    return _Trials(jobs).run([(each, _trial(each, fresh_from)) for each in chosen], report)
+    trials = [(each, _trial(each, fresh_from, shrink_s)) for each in chosen]
+    return _Trials(jobs).run(trials, report)
 
 
 def mutate_scenario(
@@ -108,22 +122,27 @@ def mutate_scenario(
 ) -> MutationResult:
     """Try on a scenario of a user's own the mutations that any scenario of its kind could notice.
 
-    One that survives says that nothing in the scenario depends on what is broken, or that none of
-    its invariants looks there.
+    One that survives has changed what happens, and none of the scenario's invariants has noticed.
+    One that makes no difference is not counted: nothing in the scenario depends on it.
     """
-    engine = scenario.engines[0]
-    seeds = range(SEEDS_OWN)
-    return _Trials(jobs).run(
-        [
-            (each, Trial(mutation=each.name, ref=scenario.ref, engine=engine, seeds=seeds))
-            for each in MUTATIONS.values()
-            if engine in each.general
-        ],
-        report,
-    )
+    trials = [
+        (
+            each,
+            Trial(
+                mutation=each.name,
+                ref=scenario.ref,
+                engine=scenario.engines[0],
+                seeds=range(SEEDS_OWN),
+                compares=True,
+            ),
+        )
+        for each in MUTATIONS.values()
+        if scenario.engines[0] in each.general
+    ]
+    return _Trials(jobs).run(trials, report)
 
 
-def _trial(mutation: Mutation, fresh_from: int | None) -> Trial:
+def _trial(mutation: Mutation, fresh_from: int | None, shrink_s: float) -> Trial:
     caught = mutation.caught
     seeds, choices = caught.seeds, caught.choices
     if fresh_from is not None and (seeds is not None or choices):
@@ -134,6 +153,7 @@ def _trial(mutation: Mutation, fresh_from: int | None) -> Trial:
         engine=caught.engine,
         seeds=seeds,
         choices=choices,
+        shrink_s=shrink_s,
     )
 
 

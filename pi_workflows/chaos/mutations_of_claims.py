@@ -101,7 +101,6 @@ MUTATIONS: Final = (
             ),
         ),
         Catch("thawed_holder", "orders", range(400)),
-        general=("orders", "procs"),
     ),
     Mutation(
         "release_of_anothers",
@@ -120,7 +119,6 @@ MUTATIONS: Final = (
             ),
         ),
         Catch("released_too_late", "orders", range(400)),
-        general=("orders", "procs"),
     ),
     Mutation(
         "generation_not_raised",
@@ -140,7 +138,6 @@ MUTATIONS: Final = (
             ),
         ),
         Catch("one_winner", "orders", range(400)),
-        general=("orders", "procs"),
     ),
     Mutation(
         "generation_reset",
@@ -154,7 +151,6 @@ MUTATIONS: Final = (
             ),
         ),
         Catch("one_winner", "orders", range(400)),
-        general=("orders", "procs"),
     ),
     Mutation(
         "claim_survives_the_end",

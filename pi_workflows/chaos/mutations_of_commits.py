@@ -21,8 +21,22 @@ MUTATIONS: Final = (
                 f"{_ANSWERING.strip()}\n    await trio.sleep(0.05)\n    {_COMMIT_BEGINS}",
             ),
         ),
-        Catch("server_dies", "sim", range(60)),
+        Catch("server_dies", "sim", range(22, 60)),
         general=("procs",),
+    ),
+    Mutation(
+        "answered_and_lost",
+        "A command is answered, and nothing of it is kept.",
+        "P1",
+        (
+            Rewritten(
+                "actors.store_actor:StoreActor._commit",
+                "self._batch.commit",
+                "self._batch.abandon",
+            ),
+        ),
+        Catch("one_winner", "orders", range(40)),
+        general=("orders", "procs"),
     ),
     Mutation(
         "failing_command_keeps_its_writes",

@@ -60,6 +60,14 @@ MUTATIONS: Final = (
         Catch("sent_once", "sim", range(20)),
     ),
     Mutation(
+        "sent_before_the_commit",
+        "Whoever acts outside does not wait whether the write before was accepted.",
+        "P5",
+        (Rewritten("pi_workflows.chaos.scene:Me.unless_lost", "return False", "return True"),),
+        Catch("sent_only_if_recorded", "orders", range(100)),
+        general=("orders", "procs"),
+    ),
+    Mutation(
         "old_receipt_settles",
         "The end of an earlier try settles the one that is under way.",
         "P4",

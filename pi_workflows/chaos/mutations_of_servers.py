@@ -112,7 +112,7 @@ MUTATIONS: Final = (
                 "set(found)",
             ),
         ),
-        Catch("storm", "sim", range(100)),
+        Catch("storm", "sim", range(4, 60)),
     ),
     Mutation(
         "child_not_stopped",
@@ -125,7 +125,7 @@ MUTATIONS: Final = (
                 "ExitStatus(None, None)",
             ),
         ),
-        Catch("runner_freezes", "sim", range(60)),
+        Catch("runner_freezes", "sim", range(4, 60)),
     ),
     Mutation(
         "run_left_without_an_owner",

@@ -18,6 +18,8 @@ class Trial:
         ref: `NAME` or `FILE::NAME` of the scenario.
         seeds: explore these until something breaks; None explores whatever the engine can.
         choices: explore exactly this instead; empty for none.
+        compares: when nothing breaks, see whether the fault has made any difference.
+        shrink_s: how long a finding may be made smaller; 0 leaves it as it is.
     """
 
     mutation: str
@@ -25,6 +27,8 @@ class Trial:
     engine: str
     seeds: range | None = None
     choices: Mapping[str, str] = field(default_factory=dict)
+    compares: bool = False
+    shrink_s: float = 0.0
 
     def to_json(self) -> JsonObject:
         """Return it as a JSON object."""
@@ -34,6 +38,8 @@ class Trial:
             "engine": self.engine,
             "seeds": None if self.seeds is None else [self.seeds.start, self.seeds.stop],
             "choices": dict(self.choices),
+            "compares": self.compares,
+            "shrinkS": self.shrink_s,
         }
 
     @classmethod
@@ -46,6 +52,8 @@ class Trial:
             engine=cast("str", document["engine"]),
             seeds=None if seeds is None else range(*seeds),
             choices=cast("dict[str, str]", document["choices"]),
+            compares=cast("bool", document["compares"]),
+            shrink_s=cast("float", document["shrinkS"]),
         )
 
 
@@ -58,12 +66,17 @@ class Told:
         seconds: for which they took.
         finding: what broke; None when nothing did, and the mutation survived.
         error: why the trial itself failed; None when it did not.
+        is_idle: nothing broke, and the fault has made no difference at all.
+        shrunk_from: unusual decisions of the finding before it was made smaller; None if it was
+            not.
     """
 
     explored: int
     seconds: float
     finding: Finding | None = None
     error: str | None = None
+    is_idle: bool = False
+    shrunk_from: int | None = None
 
     @property
     def is_caught(self) -> bool:
@@ -77,6 +90,8 @@ class Told:
             "seconds": self.seconds,
             "finding": None if self.finding is None else finding_json(self.finding),
             "error": self.error,
+            "isIdle": self.is_idle,
+            "shrunkFrom": self.shrunk_from,
         }
 
     @classmethod
@@ -88,4 +103,6 @@ class Told:
             seconds=cast("float", document["seconds"]),
             finding=None if finding is None else finding_of(finding),
             error=cast("str | None", document["error"]),
+            is_idle=cast("bool", document["isIdle"]),
+            shrunk_from=cast("int | None", document["shrunkFrom"]),
         )

@@ -1,4 +1,4 @@
-"""Commands of the chaos harness: `chaos list`, `run`, `replay`, `shrink`, `explain`.
+"""Commands of the chaos harness: `chaos list`, `run`, `replay`, `shrink`, `explain`, `mutate`.
 
 What they need is imported when one of them is run: looking at the help costs none of it.
 """
@@ -221,3 +221,57 @@ def explain(*, file: Path, as_json: bool) -> None:
     from pi_workflows.cli.chaos_replaying import explain as say  # noqa: PLC0415 - heavy
 
     say(file, as_json=as_json)
+
+
+@chaos.command(
+    epilog=epilog(
+        "pi-workflows chaos mutate",
+        "pi-workflows chaos mutate no_epoch_fence --failures chaos-failures",
+        "pi-workflows chaos mutate test_leases.py::one_winner",
+    )
+)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--list", "is_list", is_flag=True, help="Show the mutations and try none.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), help="How many processes; one per core when unsaid."
+)
+@click.option(
+    "--fresh",
+    "fresh_from",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="Hunt with new seeds from SEED on, not where a mutation is known to be found.",
+)
+@click.option(
+    "--failures",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep a small replay file of each finding in this folder.",
+)
+@json_option("Print one document: score, survivors, one entry per mutation.")
+@debug_option
+def mutate(
+    *,
+    names: tuple[str, ...],
+    is_list: bool,
+    jobs: int | None,
+    fresh_from: int | None,
+    failures: Path | None,
+    as_json: bool,
+) -> int:
+    """Plant faults, and see whether the scenarios find them.
+
+    A harness that cannot fail proves nothing. NAME is a mutation of the product, or a scenario:
+    FILE::NAME of your own gets the faults that any scenario could notice. Without NAME, every
+    mutation is tried where it is known to be found.
+
+    Exit code 0 when all were found, 1 when one has survived.
+    """
+    from pi_workflows.cli import chaos_mutating  # noqa: PLC0415 - heavy
+
+    if is_list:
+        if names:
+            raise usage_problem("--list shows all mutations; leave out NAME")
+        chaos_mutating.list_mutations(as_json=as_json)
+        return 0
+    asked = chaos_mutating.Asked(names=names, jobs=jobs, fresh_from=fresh_from, failures=failures)
+    return chaos_mutating.score(asked, as_json=as_json)

@@ -3,12 +3,13 @@
 import contextlib
 import pdb
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from pi_workflows.chaos.debugging import stopping_where_it_breaks
 from pi_workflows.chaos.discovery import ScenarioUnknown, find
+from pi_workflows.chaos.mutations import MutationUnknown, planted_mutation
 from pi_workflows.chaos.registry import engine
 from pi_workflows.chaos.repeating import make_small
 from pi_workflows.chaos.spreading import monotonic_s
@@ -21,6 +22,7 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from runtime.chaos.engine import Repeated
 from runtime.chaos.outcome import Finding, Moment, ScenarioRefused, Verdict
+from runtime.chaos.planting import PlantingRefused
 from runtime.chaos.replay_file import ReplayFileRefused, read_replay_file
 from runtime.chaos.report import WORD_OF_VERDICT, moment_json
 from runtime.chaos.swim_lanes import swim_lanes
@@ -35,6 +37,22 @@ class _Loaded:
         self.file = read_replay_file(path)
         self.scenario = find(self.file.scenario, path.absolute().parent)
         self.engine = engine(self.file.engine)
+
+    @contextmanager
+    def planted(self) -> Generator[None]:
+        """Plant the fault that the file names, if any, for the time of a block."""
+        if self.file.mutation is None:
+            yield
+            return
+        output.tell(f"with the mutation {self.file.mutation} in place")
+        with planted_mutation(self.file.mutation):
+            yield
+
+    @contextmanager
+    def exploring(self) -> Generator[None]:
+        """As `planted`; what a scenario prints goes to standard error meanwhile."""
+        with self.planted(), contextlib.redirect_stdout(sys.stderr):
+            yield
 
     def repeat(self, until: int | None = None) -> Repeated:
         """Explore once, as the file says."""
@@ -67,10 +85,11 @@ def replay(path: Path, until: int | None, *, with_debugger: bool, as_json: bool)
             loaded.scenario = stopping_where_it_breaks(
                 loaded.scenario, lambda error: pdb.post_mortem(error.__traceback__)
             )
-            repeated = loaded.repeat(until)
+            with loaded.planted():
+                repeated = loaded.repeat(until)
             is_same = True
         else:
-            with contextlib.redirect_stdout(sys.stderr):
+            with loaded.exploring():
                 repeated = loaded.repeat(until)
                 is_same = loaded.repeat(until).digest == repeated.digest
     verdict = _verdict(repeated, is_same=is_same)
@@ -93,7 +112,7 @@ def shrink(path: Path, to: Path, budget_s: float, *, as_json: bool) -> int:
     with _for_users():
         loaded = _Loaded(path)
         _warn(loaded)
-        with contextlib.redirect_stdout(sys.stderr):
+        with loaded.exploring():
             again = loaded.repeat()
             small = None
             if again.finding is not None:
@@ -134,7 +153,7 @@ def explain(path: Path, *, as_json: bool) -> None:
     """
     with _for_users():
         loaded = _Loaded(path)
-        with contextlib.redirect_stdout(sys.stderr):
+        with loaded.exploring():
             repeated = loaded.repeat()
     words = in_words(loaded.file.choices, {moment.lane for moment in repeated.timeline})
     still = repeated.finding is not None
@@ -179,7 +198,7 @@ def _for_users() -> Iterator[None]:
     """Turn what is wrong with a file or a scenario into the error of a command."""
     try:
         yield
-    except (ReplayFileRefused, ScenarioRefused) as refused:
+    except (ReplayFileRefused, ScenarioRefused, MutationUnknown, PlantingRefused) as refused:
         raise usage_problem(str(refused)) from refused
     except ScenarioUnknown as unknown:
         raise ClientError(

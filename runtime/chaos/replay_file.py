@@ -32,6 +32,7 @@ _KEYS: Final = frozenset(
         "traceSha256",
     }
 )
+_OPTIONAL: Final = frozenset({"mutation"})
 
 
 class ReplayFileRefused(Exception):
@@ -50,6 +51,7 @@ class ReplayFile:
         promise: what it broke when it was written.
         complaint: in the words of the invariant.
         trace_sha256: digest of the whole trace, 64 hexadecimal digits.
+        mutation: name of the fault that was planted, and is planted again; None for none.
     """
 
     scenario: str
@@ -60,9 +62,12 @@ class ReplayFile:
     promise: str
     complaint: str
     trace_sha256: str
+    mutation: str | None = None
 
     @classmethod
-    def of(cls, finding: Finding, ref: str, versions: Mapping[str, str]) -> Self:
+    def of(
+        cls, finding: Finding, ref: str, versions: Mapping[str, str], mutation: str | None = None
+    ) -> Self:
         """Return the file of a finding; `ref` is how its scenario is found again."""
         return cls(
             scenario=ref,
@@ -73,6 +78,7 @@ class ReplayFile:
             promise=finding.promise,
             complaint=finding.complaint,
             trace_sha256=finding.digest,
+            mutation=mutation,
         )
 
     def with_finding(self, finding: Finding) -> Self:
@@ -105,6 +111,8 @@ class ReplayFile:
             "violation": {"promise": self.promise, "complaint": self.complaint},
             "traceSha256": self.trace_sha256,
         }
+        if self.mutation is not None:
+            document["mutation"] = self.mutation
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
     def write(self, path: Path) -> None:
@@ -151,7 +159,7 @@ class _Reading:
         found = document.get("format")
         if found != FORMAT:
             raise self._refusal(f'"format" is not "{FORMAT}"')
-        self._exactly(document, _KEYS, "the document")
+        self._exactly(document, _KEYS, "the document", _OPTIONAL)
         seed = document["seed"]
         if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
             raise self._refusal('"seed" is neither a whole number nor null')
@@ -174,15 +182,24 @@ class _Reading:
             promise=self._text(violation["promise"], '"violation.promise"'),
             complaint=self._text(violation["complaint"], '"violation.complaint"', empty=True),
             trace_sha256=trace,
+            mutation=self._text(document["mutation"], '"mutation"')
+            if "mutation" in document
+            else None,
         )
 
     def _refusal(self, rule: str) -> ReplayFileRefused:
         return ReplayFileRefused(f"{self._path} is no replay file: {rule}.")
 
-    def _exactly(self, document: JsonObject, keys: frozenset[str], where: str) -> None:
+    def _exactly(
+        self,
+        document: JsonObject,
+        keys: frozenset[str],
+        where: str,
+        optional: frozenset[str] = frozenset(),
+    ) -> None:
         if missing := sorted(keys - document.keys()):
             raise self._refusal(f"{where} lacks {', '.join(missing)}")
-        if extra := sorted(document.keys() - keys):
+        if extra := sorted(document.keys() - keys - optional):
             raise self._refusal(f"{where} has {', '.join(extra)}, which nobody knows")
 
     def _object(self, value: JsonValue, where: str) -> JsonObject:
