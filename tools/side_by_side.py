@@ -193,14 +193,17 @@ def _has_room(memory: Path) -> bool:
 
 
 def start(folder: Path, number: int, unit: str, arguments: Sequence[str]) -> Member:
-    """Start one member."""
+    """Start one member.
+
+    Every second one begins at the end: a long last file would leave the others idle.
+    """
     own = folder / str(number)
     own.mkdir()
     shared = (shared_tests.FOLDER, str(folder / "claims"), shared_tests.UNIT, unit)
     command = [
         *(sys.executable, "-u", "-m", "pytest", "-p", shared_tests.__name__, *shared),
         *("-p", "no:cacheprovider", "--no-header", "-o", "console_output_style=classic"),
-        *(f"--basetemp={own / 't'}", *arguments),
+        *(f"--basetemp={own / 't'}", *[shared_tests.BACKWARDS] * (number % 2), *arguments),
     ]
     return Member(command, {**os.environ, "TMPDIR": str(own)})
 
