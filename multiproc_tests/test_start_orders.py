@@ -39,12 +39,13 @@ def epochs_of(point: SyncPoint) -> int:
 
 
 def assert_serves(home: Home, armed: ArmedServer, epoch: int) -> None:
-    """Let it go on and assert that it is the one server, under this epoch."""
-    armed.release()
-    run_id = home.run(SHORT)
+    """Assert that it is the one server, under this epoch; its socket is bound.
+
+    The first question waits until it answers.
+    """
+    home.listed()
     status = json.loads(home.command("server", "status", "--json"))
     assert (status["pid"], status["epoch"]) == (armed.server.pid, epoch)
-    home.assert_completed(run_id, ["only 1"], "done")
 
 
 @pytest.mark.parametrize("point", STARTS)
@@ -61,14 +62,16 @@ def test_whatever_becomes_of_the_first_start_one_serves_under_a_higher_epoch(
     """
     going = stands_at(home, point)
     second, _ = waits(home)
-    assert_serves(home, going, 1)
+    going.release()
     assert second.server.exit_code() == 4
+    assert_serves(home, going, 1)
     going.server.stop()
 
     killed = stands_at(home, point)
     heir, _ = waits(home, SyncPoint.START_SOCKET_BOUND)
     killed.server.kill()
     assert heir.stopped_at() == SyncPoint.START_SOCKET_BOUND
+    heir.release()
     epoch = 2 + epochs_of(point)
     assert_serves(home, heir, epoch)
     heir.server.stop()
@@ -85,5 +88,7 @@ def test_whatever_becomes_of_the_first_start_one_serves_under_a_higher_epoch(
     home.servers.clock.pass_time(PATIENCE_S)
     assert heir.stopped_at() == SyncPoint.START_SOCKET_BOUND
     assert frozen.server.exit_code() == -signal.SIGKILL
+    heir.release()
     assert_serves(home, heir, epoch + 1 + epochs_of(point))
     assert home.refused_starts() == ["AlreadyRunning"] * 2
+    home.assert_completed(home.run(SHORT), ["only 1"], "done")
