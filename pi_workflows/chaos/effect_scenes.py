@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.chaos.courier import ACT, CONTROL, FETCH, Courier, Runner
-from pi_workflows.chaos.run_looks import check_run, effect_row
+from pi_workflows.chaos.run_looks import check_run, effect_row, queue_row
 from pi_workflows.chaos.run_scenes import say_again, served, tell
 from pi_workflows.chaos.scene import Command, Look, Me, Scene
 from pi_workflows.protocol.ids import ResourceId
-from pi_workflows.protocol.states import EffectStatus, OwnerType, RecoveryKind
+from pi_workflows.protocol.states import EffectStatus, OwnerType, QueueStatus, RecoveryKind
 from runtime.chaos.outcome import PromiseBroken
 from store import leases, run_messages, run_parking
-from store.authority import holding
 from store.effect_errors import EffectNotAmbiguousError, EffectSettledError, RetryRefusedError
 from store.effect_resolving import Resolution, Resolved, Verb, resolve_effect
 from store.errors import ClaimLostError
@@ -172,8 +171,9 @@ def check_outbox(look: Look, errand_: Errand) -> None:
     applied = len(look.events(effect.resource_id, APPLIED))
     if applied != int(effect.status is EffectStatus.APPLIED):
         raise PromiseBroken(f"P5: the effect is {effect.status} and was applied {applied} times")
-    is_free = holding(look.reading, run.resource).expires_at is None
-    if is_free and effect.status is EffectStatus.APPLYING:
+    # Between the end of a lease and the end of its recovery the queue still says so.
+    in_hand = queue_row(look, run).status in {QueueStatus.STARTING, QueueStatus.RUNNING}
+    if not in_hand and effect.status is EffectStatus.APPLYING:
         raise PromiseBroken("P8: nobody has the run, and its effect is under way")
     started = len(look.events(run.resource, "node_started"))
     if started < 1 + min(tries, 1):
