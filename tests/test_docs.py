@@ -11,6 +11,7 @@ import pytest
 from mypy import api
 
 from pi_workflows.authoring.loading import load_file
+from pi_workflows.chaos.registry import SCENARIOS
 from pi_workflows.cli.main import root
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.states import CommandOutcome, ParkReason
@@ -24,6 +25,7 @@ FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
 SECTION: Final = re.compile(r"^## `pi-workflows ([^`]+)`$", re.MULTILINE)
+PROMISE: Final = re.compile(r"^### (P\d+) .*?$(.*?)(?=^##)", re.MULTILINE | re.DOTALL)
 CODE: Final = re.compile(r"`([^`]+)`")
 
 
@@ -234,3 +236,27 @@ def test_every_place_in_the_code_named_in_the_guarantees_exists() -> None:
         }
         for name in names.split(", "):
             assert set(name.split(".")) <= defined, f"{file}: {name}"
+
+
+def promises() -> dict[str, str]:
+    """Text of each promise in guarantees.md, by its number."""
+    return dict(PROMISE.findall(text_of("guarantees.md")))
+
+
+def behind(words: str, text: str) -> set[str]:
+    """What stands in backquotes behind `- Explored by` and the like."""
+    found = re.search(rf"^- {words} (.*?)(?=^- |^$)", text, re.MULTILINE | re.DOTALL)
+    return set() if found is None else set(CODE.findall(found[1]))
+
+
+def test_guarantees_have_every_promise_with_what_keeps_and_what_shows_it() -> None:
+    assert set(promises()) == {*(f"P{number}" for number in range(1, 11)), "P12"}
+    for number, text in promises().items():
+        assert behind("Kept by", text), number
+        assert behind("Shown by", text), number
+
+
+def test_guarantees_name_each_scenario_under_each_promise_that_it_is_for() -> None:
+    for number, text in promises().items():
+        of_it = {name for name, scenario in SCENARIOS.items() if number in scenario.promises}
+        assert behind("Explored by", text) == of_it, number
