@@ -73,6 +73,7 @@ NIGHTLY: Final = Figures(
     {
         "power-cut states": 10_000_000,
         "double faults": 5_000_000,
+        "I/O errors": 100_000,
         "orders": 5_000_000,
         "process orders": 1_000_000,
         "kills": 100_000,

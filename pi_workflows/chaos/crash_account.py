@@ -91,6 +91,12 @@ class Account:
         """Which part of how many this is."""
         return self._wanted.part
 
+    @property
+    def is_thorough(self) -> bool:
+        """Whether somebody has asked for more than the engine's own share."""
+        wanted = self._wanted
+        return wanted.is_all or wanted.seeds is not None or bool(self.goal)
+
     def whole_seeds(self) -> Iterator[int]:
         """Return the seeds of lives that all parts share, each doing a part of every life."""
         if self._wanted.seeds is not None:

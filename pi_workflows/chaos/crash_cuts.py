@@ -1,5 +1,7 @@
 """Power cuts: after every operation of a life, under every model of persistence."""
 
+import itertools
+import math
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -23,7 +25,7 @@ TEARINGS: Final = 2
 """In how many ways each power cut tears what it tears."""
 
 _STATES_PER_OPERATION: Final = 5
-_STATES_PER_RESTART: Final = 120
+_GOLDEN: Final = (math.sqrt(5) - 1) / 2
 
 _WHOLE: Final = frozenset({Persistence.KEPT, Persistence.DROPPED})
 
@@ -115,7 +117,7 @@ def explore_double_faults(ground: Ground, account: Account) -> None:
         lived = ground.live(Choices(order_of(seed)), seed)
         if complaint_of(lived.life) is not None:
             return  # Found by the power cuts.
-        for first in _first_faults(lived, account.goal):
+        for first in _first_faults(lived):
             if account.is_enough():
                 return
             _explore_restart(ground, account, lived, first)
@@ -138,20 +140,30 @@ def first_faults_at(disk: DiskModel, operation: Operation, position: int) -> lis
     return found
 
 
-def _first_faults(lived: Lived, goal: int) -> Iterator[First]:
-    """Return first faults, evenly spread over a life if not all of them are needed."""
+def _first_faults(lived: Lived) -> Iterator[First]:
+    """Return every first fault of a life, kills and failed flushes in turn, evenly spread."""
     operations = lived.life.log.operations
-    flushes = sum(operation.doing is Doing.SYNC for operation in operations)
-    wanted = max(1, -(-goal // _STATES_PER_RESTART) // 2) if goal else len(operations)
-    steps = {KILLED: max(1, len(operations) // wanted), FLUSH_FAILED: max(1, flushes // wanted)}
-    numbers = {kind: step // 2 + lived.seed for kind, step in steps.items()}
-    disk = lived.disk.copy()
-    for position, operation in enumerate(operations, 1):
-        for first in first_faults_at(disk, operation, position):
-            numbers[first.kind] += 1
-            if numbers[first.kind] % steps[first.kind] == 0:
+    positions = range(1, len(operations) + 1)
+    kills = [(position, KILLED) for position in positions]
+    flushes = [
+        (position, FLUSH_FAILED)
+        for position in positions
+        if operations[position - 1].doing is Doing.SYNC
+    ]
+    pairs = itertools.zip_longest(_spread(kills, lived.seed), _spread(flushes, lived.seed))
+    for position, kind in (each for pair in pairs for each in pair if each is not None):
+        disk = lived.disk.copy()
+        for operation in operations[: position - 1]:
+            disk.apply(operation)
+        for first in first_faults_at(disk, operations[position - 1], position):
+            if first.kind == kind:
                 yield first
-        disk.apply(operation)
+
+
+def _spread(places: list[tuple[int, str]], seed: int) -> list[tuple[int, str]]:
+    """Return them in an order whose every beginning is spread over all of them."""
+    order = sorted(range(len(places)), key=lambda number: ((number + seed) * _GOLDEN + 0.5) % 1)
+    return [places[number] for number in order]
 
 
 def _explore_restart(ground: Ground, account: Account, lived: Lived, first: First) -> None:

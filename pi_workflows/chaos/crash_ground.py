@@ -10,7 +10,7 @@ from typing import Final, final
 from actors.errors import ServerRefused
 from actors.state_files import DiskStateFiles
 from pi_workflows.chaos.crash_judge import Judge
-from pi_workflows.chaos.crash_life import Foretold, Life, start
+from pi_workflows.chaos.crash_life import Foretold, Life, end, start
 from pi_workflows.chaos.crash_playing import play
 from pi_workflows.chaos.crash_reopening import Reopening
 from pi_workflows.chaos.crash_start import MEMORY
@@ -149,7 +149,7 @@ class Ground:
         seed: int,
         failing: Failing | None = None,
     ) -> Life:
-        """Start a server on a machine whose last server was killed.
+        """Start a server on a machine whose last server was killed, and end it in an orderly way.
 
         Args:
             disk: as it is now.
@@ -158,19 +158,16 @@ class Ground:
         content = disk.cached()
         lay_out(self._paths.database.parent, content)
         life = self._life(disk, failing)
-        first, last = before.certain(position), before.newest(position)
-        for version in before.versions[first : last + 1]:
+        for version in before.versions[: before.newest(position) + 1]:
             life.history.versions.append(replace(version, begun=0, told=None))
-        life.history.versions[0].told = 0
+        life.history.versions[before.certain(position)].told = 0
         self._stage.clock.now_ms = START_MS + 3_600_000
         ids = CountedIds()
         ids.drawn = _RESTARTED_IDS
         with self._recording(life.log, seed) as recording:
             state = DiskStateFiles(self._paths, recording.files, vfs=recording.vfs)
             with _outcome(life):
-                serving = start(life, state, self._stage, ids, 2)
-                serving.writer.keep_log()
-                serving.writer.close()
+                end(life, start(life, state, self._stage, ids, 2).writer)
         return life
 
     def _life(self, disk: DiskModel, failing: Failing | None) -> Life:

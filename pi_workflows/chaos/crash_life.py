@@ -22,6 +22,7 @@ from store.errors import (
     StateIncompatibleError,
 )
 from store.host import HostRow
+from store.wal import CheckpointMode, checkpoint
 
 _WRONG: Final = (DatabaseDamaged, StateDamaged, StateIncompatibleError)
 """What a failing disk must not be taken for."""
@@ -113,6 +114,14 @@ class Life:
         """Note what the database holds now, and from which position on it may be found."""
         self.history.add(self._content(writer), begun, self.log.place)
 
+    def note_opened(self, writer: Writer) -> None:
+        """Note what the server finds as it opens the database, if nobody knows of it yet."""
+        versions = self.history.versions
+        if self.foretold is None or versions[-1].content is None:
+            content = self._content(writer)
+            if content != versions[-1].content:
+                self.history.add(content, 0, self.log.place)
+
     def _content(self, writer: Writer) -> bytes | None:
         """Look at the database without anybody noticing: no fault strikes, no page is cached.
 
@@ -176,8 +185,7 @@ class WitnessedState:
                 life.note(writer, begun)
 
         writer.witness(about_to, committed)
-        if life.foretold is None or life.history.versions[-1].content is None:
-            life.note(writer, 0)
+        life.note_opened(writer)
         return writer
 
     def open_reader(self) -> Reader:
@@ -212,3 +220,15 @@ def start(life: Life, state: StateFiles, stage: Stage, ids: CountedIds, number: 
             life.history.tell(life.position)
 
     return come_up(WitnessedState(state, life), stage.clock, ids, number, reached)
+
+
+def end(life: Life, writer: Writer) -> None:
+    """End as a server that is told to stop: empty the log and close the file.
+
+    Raises:
+        StorageFault: the disk is failing; the file is open still, and the log stays.
+    """
+    life.log.place = "end"
+    checkpoint(writer.connection, CheckpointMode.TRUNCATE)
+    writer.let_log_go()
+    writer.close()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from actors.state_files import StateFiles
-from pi_workflows.chaos.crash_life import Known, Life
+from pi_workflows.chaos.crash_life import Known, Life, end
 from pi_workflows.chaos.crash_start import Serving
 from pi_workflows.chaos.inline_store import CountedIds
 from pi_workflows.chaos.scene import Look, StoreQuery, StoreWork
@@ -130,11 +130,8 @@ class _RecordedSubject:
         self._checkpoint()
         if self._life.is_down:
             return
-        self._life.log.place = "end"
         try:
-            checkpoint(self._writer.connection, CheckpointMode.TRUNCATE)
-            self._writer.let_log_go()
-            self._writer.close()
+            end(self._life, self._writer)
         except StoreError as fault:
             self._go_down(fault)
 

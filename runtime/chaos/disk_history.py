@@ -32,9 +32,8 @@ class History:
     versions: list[Version] = field(default_factory=list)
 
     def add(self, content: bytes | None, begun: int, name: str) -> None:
-        """Note a version that nobody relies on yet; one that changes nothing is not noted."""
-        if not self.versions or self.versions[-1].content != content:
-            self.versions.append(Version(content, begun, None, name))
+        """Note a version that nobody relies on yet."""
+        self.versions.append(Version(content, begun, None, name))
 
     def tell(self, position: int) -> None:
         """Note that from now on somebody relies on the newest version."""
