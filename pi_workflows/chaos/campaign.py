@@ -18,12 +18,15 @@ UNITS: Final[Mapping[str, tuple[str, ...]]] = {
 SAMPLED: Final = frozenset({"orders", "process orders", "seeds"})
 """Units of which a range of seeds gives one for each seed."""
 
-_WEIGHT: Final = {"orders": 0.5, "crash": 3.0, "procs": 0.5, "sim": 3.0}
+_WEIGHT: Final = {"orders": 1.0, "crash": 6.0, "procs": 1.0, "sim": 6.0}
 """How much of the time a scenario gets with an engine, against the others: about the seconds that
-two quiet cores need."""
+one process needs when nobody disturbs it."""
 
-_WEIGHT_COMPLETE: Final = 60.0
-"""The same of one whose every order is explored."""
+_USABLE: Final = 0.97
+"""Of a budget: the rest is for starting and ending processes."""
+
+_WEIGHT_COMPLETE: Final = 40.0
+"""The same of one whose every order is explored, by every process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,8 @@ class Item:
         is_all: every one there is, if that is finite; this is then promised.
         seeds: sample these; None leaves it to goals and to the engine.
         weight: its share of the time.
+        is_split: every process does a part of it; False: one process does it all, so that what
+            has to be prepared is prepared once.
     """
 
     ref: str
@@ -99,6 +104,7 @@ class Item:
     is_all: bool = False
     seeds: range | None = None
     weight: float = 1.0
+    is_split: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,12 +126,15 @@ class Campaign:
     findings_max: int = 3
     shrink_s_max: float = 60.0
 
-    def budget_of(self, index: int, elapsed_s: float) -> float | None:
+    def budget_of(self, index: int, elapsed_s: float, processes: int = 1) -> float | None:
         """Return how long the item may take that is next now; time that others left is its too."""
         if self.budget_s is None:
             return None
-        left = sum(item.weight for item in self.items[index:])
-        return max(self.budget_s - elapsed_s, 0.0) * self.items[index].weight / left
+        left = sum(
+            item.weight * (processes if item.is_split else 1) for item in self.items[index:]
+        )
+        left_s = max(self.budget_s * _USABLE - elapsed_s, 0.0)
+        return min(left_s, left_s * processes * self.items[index].weight / left)
 
     def goals_of(self, index: int, done: Mapping[str, int]) -> dict[str, int]:
         """Return how many of each unit an item is to give: what is missing, shared by the rest."""
@@ -157,7 +166,7 @@ def shipped_campaign(
         suitable = [scenario for scenario in known if engine in scenario.engines]
         complete = [scenario for scenario in suitable if figures.is_complete(scenario, engine)]
         items += [
-            Item(ref=scenario.ref, engine=engine, weight=_WEIGHT[engine])
+            Item(ref=scenario.ref, engine=engine, weight=_WEIGHT[engine], is_split=False)
             for scenario in suitable
             if scenario not in complete or not figures.only_core
         ]

@@ -82,8 +82,11 @@ class CarryingOut:
             TaskRefused: a scenario was refused.
             OSError: a replay file cannot be written.
         """
-        for index in range(len(self._campaign.items)):
-            self._shares.add_for_each(partial(self._task, index))
+        for index, item in enumerate(self._campaign.items):
+            if item.is_split:
+                self._shares.add_for_each(partial(self._task, index))
+            else:
+                self._shares.add_whole(partial(self._task, index, 0))
         with Spreading(self._processes, self) as spreading:
             spreading.run()
 
@@ -91,7 +94,7 @@ class CarryingOut:
         """Return what there is by now; parts that are missing make nothing complete."""
         tallies = []
         for index, each in enumerate(self._tallies):
-            is_whole = self._parts[index] == self._processes
+            is_whole = self._parts[index] == self._parts_of(index)
             tallies += [
                 dataclasses.replace(tally, complete=tally.complete and is_whole)
                 for tally in each.values()
@@ -132,13 +135,14 @@ class CarryingOut:
             for finding in tally.findings:
                 self._found(index, finding)
         self._parts[index] += 1
-        if self._parts[index] == self._processes:
+        if self._parts[index] == self._parts_of(index):
             self._watcher.ended(self._campaign.items[index], list(self._tallies[index].values()))
 
     def _task(self, index: int, number: int) -> Exploration:
         """Return a process's part of an item, with the time and the goals it has now."""
         item = self._campaign.items[index]
-        budget_s = self._campaign.budget_of(index, monotonic_s() - self._began_at)
+        elapsed_s = monotonic_s() - self._began_at
+        budget_s = self._campaign.budget_of(index, elapsed_s, self._processes)
         if index not in self._goals:
             self._goals[index] = self._campaign.goals_of(index, self._done())
             self._watcher.begun(item)
@@ -146,11 +150,14 @@ class CarryingOut:
             is_all=item.is_all,
             seeds=item.seeds,
             budget_s=None if budget_s is None else max(budget_s, _BUDGET_S_MIN),
-            part=(number, self._processes),
+            part=(number, self._parts_of(index)),
             findings_max=self._campaign.findings_max,
             goals=self._goals[index],
         )
         return Exploration(item.ref, item.engine, wanted, index)
+
+    def _parts_of(self, index: int) -> int:
+        return self._processes if self._campaign.items[index].is_split else 1
 
     def _item_of(self, task: Task) -> Item:
         return self._campaign.items[task.item]
@@ -183,7 +190,7 @@ class CarryingOut:
             self._keep(ref, finding, None)
             return
         seconds = self._campaign.shrink_s_max
-        self._shares.add_for_anybody(lambda: Shrinking(ref, finding, seconds, index))
+        self._shares.add_later(lambda: Shrinking(ref, finding, seconds, index))
 
     def _made_small(self, task: Shrinking, answer: JsonObject) -> None:
         small = finding_of(cast("JsonObject", answer["finding"]))

@@ -251,29 +251,35 @@ class Spreading:
 
 @final
 class Shares:
-    """Hands each task out once per process, in order, and whatever came up later to anybody.
+    """Hands tasks out: first those that one process does, then parts of those that all do.
 
     A task is made when it is handed out: only then is known how much time is left.
     """
 
     def __init__(self, processes: int) -> None:
+        self._whole: Final[deque[Callable[[], Task]]] = deque()
         self._waiting: Final[list[deque[Callable[[], Task]]]] = [deque() for _ in range(processes)]
-        self._anybody: Final[deque[Callable[[], Task]]] = deque()
+        self._later: Final[deque[Callable[[], Task]]] = deque()
+
+    def add_whole(self, make: Callable[[], Task]) -> None:
+        """Let one process do it, whoever is free first."""
+        self._whole.append(make)
 
     def add_for_each(self, make: Callable[[int], Task]) -> None:
         """Let every process do its part; `make` gets the process's number."""
         for number, waiting in enumerate(self._waiting):
             waiting.append(partial(make, number))
 
-    def add_for_anybody(self, make: Callable[[], Task]) -> None:
-        """Let one process do it, after its parts."""
-        self._anybody.append(make)
+    def add_later(self, make: Callable[[], Task]) -> None:
+        """Let one process do it that has nothing else to do any more."""
+        self._later.append(make)
 
     def next_task(self, number: int) -> Task | None:
         """Return the next one for a process; None when there is none for it now."""
-        if self._waiting[number]:
-            return self._waiting[number].popleft()()
-        return self._anybody.popleft()() if self._anybody else None
+        for tasks in (self._whole, self._waiting[number], self._later):
+            if tasks:
+                return tasks.popleft()()
+        return None
 
 
 def cores() -> int:

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from pi_workflows.chaos.campaign import (
     NIGHTLY,
     PER_CHANGE,
@@ -46,19 +48,28 @@ def test_a_night_takes_every_order_and_a_sample_besides() -> None:
 
 def test_what_is_promised_is_of_units_that_an_engine_counts() -> None:
     counted = {unit for units in UNITS.values() for unit in units}
-    assert PER_CHANGE.promised.keys() <= counted
-    assert NIGHTLY.promised.keys() == PER_CHANGE.promised.keys()
+    assert PER_CHANGE.promised.keys() <= NIGHTLY.promised.keys() <= counted
     assert PER_CHANGE.promised_by(["sim"]) == {"seeds": 500}
 
 
 def test_time_that_others_left_is_shared_by_the_rest() -> None:
     items = tuple(Item(ref=name, engine="orders", weight=1) for name in "abcd")
-    campaign = Campaign(items=items, budget_s=40)
-    assert campaign.budget_of(0, 0) == 10
-    assert campaign.budget_of(1, 1) == 13
-    assert campaign.budget_of(3, 39) == 1
+    campaign = Campaign(items=items, budget_s=40 / 0.97)
+    assert campaign.budget_of(0, 0) == pytest.approx(10)
+    assert campaign.budget_of(1, 1) == pytest.approx(13)
+    assert campaign.budget_of(3, 39) == pytest.approx(1)
     assert campaign.budget_of(3, 100) == 0
     assert Campaign(items=items).budget_of(0, 0) is None
+
+
+def test_what_one_process_does_alone_gets_more_of_the_time() -> None:
+    alone = tuple(Item(ref=name, engine="crash", weight=1, is_split=False) for name in "ab")
+    campaign = Campaign(
+        items=(*alone, Item(ref="c", engine="orders", weight=1)), budget_s=40 / 0.97
+    )
+    assert campaign.budget_of(0, 0, processes=2) == pytest.approx(20)
+    assert campaign.budget_of(1, 0, processes=2) == pytest.approx(80 / 3)
+    assert campaign.budget_of(2, 30, processes=2) == pytest.approx(10)
 
 
 def test_what_is_missing_is_shared_by_the_rest() -> None:

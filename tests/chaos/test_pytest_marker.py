@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pi_workflows.chaos import pytest_marker
 from pi_workflows.chaos.pytest_marker import marked_by
 from pi_workflows.chaos.scene import Scene, scenario
 
@@ -58,6 +60,12 @@ def test_the_plugin_imports_nothing_of_the_harness_by_itself() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert process.stdout.split() == ["pi_workflows.chaos", "pi_workflows.chaos.pytest_marker"]
+
+
+def test_the_plugin_is_an_entry_point_of_the_package_by_its_modules_name() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    name = pytest_marker.__name__
+    assert tomllib.loads(text)["project"]["entry-points"]["pytest11"] == {name: name}
 
 
 def pytest_of(folder: Path) -> subprocess.CompletedProcess[str]:

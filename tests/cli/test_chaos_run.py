@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from tests.cli.conftest import Invoke, Start
 
 SOURCE: Final = '''
@@ -182,6 +184,23 @@ def test_a_replay_stops_where_it_is_told_to(invoke: Invoke, file: Path) -> None:
     assert stopped.exit_code == 0
     assert "stopped after 2 moments" in stopped.stdout
     assert "g2" not in stopped.stdout
+
+
+def test_the_debugger_opens_where_the_invariant_fails(
+    invoke: Invoke, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invoke("chaos", "run", f"{file}::breaks", "--all", "--jobs", "1")
+    functions: list[str] = []
+
+    def post_mortem(trace: TracebackType) -> None:
+        while trace.tb_next is not None:
+            trace = trace.tb_next
+        functions.append(trace.tb_frame.f_code.co_name)
+
+    monkeypatch.setattr("pdb.post_mortem", post_mortem)
+    replayed = invoke("chaos", "replay", str(only_replay_file()), "--pdb")
+    assert replayed.exit_code == 1
+    assert functions == ["done_in_time"]
 
 
 def test_a_replay_of_what_is_mended_is_exit_code_0(invoke: Invoke, file: Path) -> None:
