@@ -1,5 +1,6 @@
 """A report for people: figures as a table, then what is blind, then each broken promise."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,7 +11,11 @@ from runtime.chaos.wording import in_words
 
 WIDTH: Final = 100
 
+ROWS_MAX: Final = 40
+"""More tallies are shown as one row for each engine and unit."""
+
 _HEADERS: Final = ("ENGINE", "SCENARIO", "EXPLORED", "COMPLETE", "PAIRS", "WORK", "FAULTS")
+_HEADERS_IN_ALL: Final = ("ENGINE", "EXPLORED", "COMPLETE", "PAIRS", "WORK", "FAULTS")
 _NUMBERS: Final = frozenset({"EXPLORED", "PAIRS", "WORK"})
 _BLIND_MAX: Final = 20
 _WORDS_MAX: Final = 30
@@ -29,8 +34,15 @@ def report_text(report: Report, width: int = WIDTH) -> str:
 
 
 def figures_text(report: Report) -> str:
-    """Return a line per tally, and below it what there is of each unit that was promised."""
-    lines = _columns([_HEADERS, *map(_cells, report.tallies)]) if report.tallies else []
+    """Return a line per tally, and below it what there is of each unit that was promised.
+
+    Of very many tallies there is a line per engine and unit: the JSON report has them all.
+    """
+    if len(report.tallies) > ROWS_MAX:
+        kinds = dict.fromkeys((tally.engine, tally.unit) for tally in report.tallies)
+        lines = _columns([_HEADERS_IN_ALL, *(_cells_in_all(report, *kind) for kind in kinds)])
+    else:
+        lines = _columns([_HEADERS, *map(_cells, report.tallies)]) if report.tallies else []
     if promised := [total for total in report.totals if total.promised]:
         lines += ["", *_columns([_total_cells(total) for total in promised])]
     return "\n".join(lines).strip("\n")
@@ -88,8 +100,28 @@ def _cells(tally: Tally) -> tuple[str, ...]:
         "yes" if tally.complete else "no",
         f"{len(tally.pairs)}{feasible}" if tally.pairs or feasible else "",
         _took(tally.seconds),
-        ", ".join(f"{kind} {count:,}" for kind, count in sorted(tally.faults.items())),
+        _faults(tally.faults),
     )
+
+
+def _cells_in_all(report: Report, engine: str, unit: str) -> tuple[str, ...]:
+    tallies = [it for it in report.tallies if (it.engine, it.unit) == (engine, unit)]
+    explored = sum(tally.explored for tally in tallies)
+    done = sum(tally.done for tally in tallies)
+    distinct = "" if done == explored else f"{done:,} distinct of "
+    pairs = sum(len(tally.pairs) for tally in tallies)
+    return (
+        engine,
+        f"{distinct}{explored:,} {unit}",
+        f"{sum(tally.complete for tally in tallies)} of {len(tallies)} scenarios",
+        f"{pairs:,}" if pairs else "",
+        _took(sum(tally.seconds for tally in tallies)),
+        _faults(sum((tally.faults for tally in tallies), Counter[str]())),
+    )
+
+
+def _faults(faults: Counter[str]) -> str:
+    return "; ".join(f"{kind} {count:,}" for kind, count in sorted(faults.items()))
 
 
 def _total_cells(total: Total) -> tuple[str, ...]:

@@ -91,6 +91,15 @@ def test_what_is_promised_in_all_outweighs_the_share_of_one() -> None:
     ]
 
 
+def test_of_very_many_tallies_there_is_a_row_for_each_engine_and_unit() -> None:
+    many = [held(scenario=f"scenario_{n}", explored=10, complete=n < 3) for n in range(50)]
+    few = Tally("storm", "sim", "seeds", explored=7, seconds=1.0, faults=Counter(kill=2, drop=1))
+    lines = report_text(Report(tallies=[*many, few])).splitlines()
+    assert " ".join(lines[1].split()) == "orders 500 orders 3 of 50 scenarios 10 m 00 s"
+    assert lines[2].endswith("drop 1; kill 2")
+    assert len(lines) < 10
+
+
 def test_few_are_enough_where_there_are_no_more() -> None:
     assert held(promised=100_000).verdict is Verdict.HELD
 
