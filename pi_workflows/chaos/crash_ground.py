@@ -159,7 +159,7 @@ class Ground:
         lay_out(self._paths.database.parent, content)
         life = self._life(disk, failing)
         for version in before.versions[: before.newest(position) + 1]:
-            life.history.versions.append(replace(version, begun=0, told=None))
+            life.history.versions.append(replace(version, begun=-1, told=None))
         life.history.versions[before.certain(position)].told = 0
         self._stage.clock.now_ms = START_MS + 3_600_000
         ids = CountedIds()

@@ -97,7 +97,7 @@ class Life:
         told: list[Told] = []
         end = self.position
         for version in reversed(self.history.versions):
-            told.append(self.told_between(version.begun, end))
+            told.append(self.told_between(max(version.begun, 0), end))
             if version.told is not None:
                 end = min(end, version.told - 1)
         return told[::-1]
@@ -120,7 +120,7 @@ class Life:
         if self.foretold is None or versions[-1].content is None:
             content = self._content(writer)
             if content != versions[-1].content:
-                self.history.add(content, 0, self.log.place)
+                self.history.add(content, -1, self.log.place)
 
     def _content(self, writer: Writer) -> bytes | None:
         """Look at the database without anybody noticing: no fault strikes, no page is cached.

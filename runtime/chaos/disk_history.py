@@ -14,7 +14,7 @@ class Version:
 
     Attributes:
         content: of the database, byte for byte; None: there is no database yet.
-        begun: position before the first operation of its commit.
+        begun: position before the first operation of its commit; -1: in a life before this one.
         told: first position at which somebody may rely on it; None while nobody does.
         name: what made it, in words.
     """

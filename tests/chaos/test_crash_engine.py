@@ -8,11 +8,15 @@ import pytest
 
 from actors.store_actor import StoreActor
 from pi_workflows.chaos.crash_engine import DOUBLE_FAULTS, IO_ERRORS, POWER_CUTS, CrashEngine
+from pi_workflows.chaos.crash_faults import AFTER, fail, judge, references_of
 from pi_workflows.chaos.crash_ground import ground_of
+from pi_workflows.chaos.crash_life import complaint_of
+from pi_workflows.chaos.crash_words import FIRST_LIFE, NEXT_START
 from pi_workflows.chaos.registry import SCENARIOS
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from runtime.chaos.choices import Benign, Choices
-from runtime.chaos.disk_log import DiskLog
+from runtime.chaos.disk_faults import Failure, Fault
+from runtime.chaos.disk_log import DiskLog, Doing
 from runtime.chaos.engine import Wanted
 from runtime.chaos.outcome import ScenarioRefused, Tally, Verdict
 from store import host, opening, wal
@@ -70,6 +74,20 @@ def test_first_start_makes_a_whole_database_or_none() -> None:
     wanted = Wanted(goals={POWER_CUTS: 300, DOUBLE_FAULTS: 200, IO_ERRORS: 20})
     for tally in CrashEngine().explore(SCENARIOS["first_start"], wanted):
         assert tally.verdict is Verdict.HELD, tally.findings
+
+
+@pytest.mark.parametrize("place", [FIRST_LIFE, NEXT_START])
+def test_first_and_last_call_that_can_fail_lose_nothing(place: str) -> None:
+    with ground_of(a_few_writes) as ground:
+        references = references_of(ground, ground.live(Choices(Benign()), 0))
+        log = (references.lived.life if place == FIRST_LIFE else references.restarted).log
+        writes = sum(operation.doing is Doing.WRITE for operation in log.operations)
+        for failure in Failure:
+            for at in (1, writes):
+                failed = fail(ground, references, place, Fault(failure, at))
+                assert complaint_of(failed.life, has_failed=True) is None
+                for persistence in AFTER:
+                    assert judge(ground, failed, 0, persistence) is None
 
 
 def test_parts_share_the_work() -> None:

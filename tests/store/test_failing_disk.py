@@ -8,6 +8,9 @@ from typing import Final
 
 import pytest
 
+from runtime.chaos.disk_faults import Failure, Fault, Faults
+from runtime.chaos.disk_log import DiskLog
+from store.chaos.recording import recorded
 from store.creation import create_database
 from store.database import Writer
 from store.errors import OutcomeUnknown, StorageFault
@@ -17,7 +20,6 @@ from store.rows import execute
 from store.transaction import Reading
 from store.wal import CheckpointMode, checkpoint
 from tests.store.conftest import StateFolder
-from tests.store.failing_disk import FailingDisk, Failure
 
 COMMANDS: Final = 3
 BODY: Final = 2_500
@@ -38,10 +40,11 @@ def state() -> Iterator[StateFolder]:
 
 
 @pytest.fixture
-def disk() -> Iterator[FailingDisk]:
-    found = FailingDisk("failing-disk")
-    yield found
-    found.unregister()
+def disk() -> Iterator[tuple[DiskLog, str]]:
+    """A disk that fails when it is told to, and the name by which SQLite knows it."""
+    log = DiskLog()
+    with recorded(log, "failing-disk") as recording:
+        yield log, recording.vfs
 
 
 def command(writer: Writer, number: int) -> None:
@@ -86,15 +89,15 @@ def found_by_the_next_start(state: StateFolder) -> set[int]:
 @pytest.mark.parametrize(
     ("failure", "lasting"),
     [
-        (Failure.FULL, False),
-        (Failure.BROKEN, True),
-        (Failure.TORN, False),
-        (Failure.UNSYNCED, False),
-        (Failure.UNSYNCED, True),
+        (Failure.DISK_FULL, False),
+        (Failure.WRITE_ERROR, True),
+        (Failure.TORN_WRITE, False),
+        (Failure.SYNC_ERROR, False),
+        (Failure.SYNC_ERROR, True),
     ],
 )
 def test_failure_of_any_write_or_flush_loses_nothing_that_was_answered(
-    state: StateFolder, disk: FailingDisk, failure: Failure, *, lasting: bool
+    state: StateFolder, disk: tuple[DiskLog, str], failure: Failure, *, lasting: bool
 ) -> None:
     """Every call fails in its turn, in commits and in checkpoints.
 
@@ -106,17 +109,18 @@ def test_failure_of_any_write_or_flush_loses_nothing_that_was_answered(
         for entry in list(state.path.parent.iterdir()):
             entry.unlink()
         state.path.write_bytes(pristine)
-        writer = open_writer(state.path, vfs=disk.name)
+        log, vfs = disk
+        writer = open_writer(state.path, vfs=vfs)
         writer.keep_log()
-        disk.arm(failure, at, lasting=lasting)
+        faults = log.strikes = Faults(Fault(failure, at, None if lasting else 1))
         answered: list[int] = []
         unknown: int | None = None
         try:
             answered, unknown = serve(writer)
         except StorageFault:  # In a checkpoint: everything before it was answered.
             answered = list(range(COMMANDS))[: writer.connection.total_changes() // 2]
-        has_failed = disk.seen >= at
-        disk.repair()
+        has_failed = bool(faults.fired)
+        faults.repair()
         writer.close()
         found = found_by_the_next_start(state)
         assert set(answered) <= found <= {*answered, unknown}
