@@ -140,13 +140,28 @@ def test_what_is_killed_before_its_commit_leaves_the_job_to_the_next(point: Sync
     assert timeline[-1].result == ("refused: LEASE_HELD" if is_committed else "generation 1")
 
 
-def test_kills_are_drawn_at_every_point() -> None:
-    _, kills = ProcsEngine().explore(
-        claims(2, core=False, kill=1), Wanted(goals={ORDERS: 1, KILLS: 60})
-    )
-    assert (kills.unit, kills.explored, kills.broken) == (KILLS, 60, 0)
-    assert kills.faults["kill"] == 60
-    assert kills.not_deterministic == []
+@scenario(engines=("procs",))
+def mostly_over_at_once(s: Scene) -> None:
+    job = s.resource("job")
+
+    @s.actor(count=2)
+    async def worker(me: Me) -> None:
+        if me.choose("does", "much", "little") == "much":
+            for number in range(8):
+                await me.sync(f"step {number}")
+            await me.claim(job)
+
+    s.faults(kill=1)
+
+
+@pytest.mark.parametrize(
+    "of", [claims(2, core=False, kill=1), mostly_over_at_once], ids=lambda it: it.name
+)
+def test_every_order_that_counts_as_a_kill_has_one(of: Scenario[Scene]) -> None:
+    _, kills = ProcsEngine().explore(of, Wanted(goals={ORDERS: 1, KILLS: 40}))
+    assert (kills.unit, kills.explored, kills.promised) == (KILLS, 40, 40)
+    assert kills.faults == {"kill": 40}
+    assert (kills.broken, kills.not_deterministic) == (0, [])
 
 
 def test_stopped_holder_of_the_lock_holds_up_the_other_until_it_goes_on() -> None:

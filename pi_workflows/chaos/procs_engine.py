@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import count, islice
 from pathlib import Path
 from typing import Final, final
 
@@ -33,6 +34,9 @@ SAMPLED: Final = 200
 KILLED: Final = 100
 KILLED_CORE: Final = 1_000
 """Orders with a kill that are drawn if nobody says how many."""
+
+DRAWS_PER_KILL: Final = 10
+"""An order in which nobody lives until the drawn step is drawn again, so often at most."""
 
 PROBES: Final = 60
 ORDERS_MAX: Final = 50_000
@@ -161,12 +165,23 @@ class _Exploring:
         )
 
     def kills(self) -> None:
-        """Draw orders in which somebody is killed, as likely early as late."""
+        """Draw orders in which somebody is killed, as likely early as late.
+
+        One that has ended before the drawn step is not counted, and another is drawn.
+        """
         tally = self._begin(KILLS, {"kill"})
         number = KILLED_CORE if self._scenario.core else KILLED
-        number = self._wanted.goals.get(KILLS, number)
+        part, parts = self._wanted.part
+        tally.promised = len(range(self._wanted.goals.get(KILLS, number))[part::parts])
         steps = self._benign_steps()
-        self._draw(tally, range(number), lambda seed: Sampled(seed, kill_within=steps))
+        for seed in islice(count(part, parts), tally.promised * DRAWS_PER_KILL):
+            if self._is_over(tally) or tally.explored >= tally.promised:
+                break
+            choices = Choices(Sampled(seed, kill_within=steps))
+            played = self._stage.play(choices, self._stage.budgets)
+            if played.faults["kill"] or played.complaint is not None:
+                self._account(tally, played, choices)
+        self._end(tally)
 
     def _benign_steps(self) -> int:
         """Return how many decisions the ordinary order has, at least 1."""
