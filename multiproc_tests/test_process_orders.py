@@ -7,12 +7,13 @@ import trio
 
 from pi_workflows.chaos import procs_engine, procs_world
 from pi_workflows.chaos.procs_engine import KILLS, ORDERS, ProcsEngine
-from pi_workflows.chaos.procs_subject import ALL_POINTS, place_of
+from pi_workflows.chaos.procs_store import ALL_POINTS, place_of
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from pi_workflows.protocol.ids import ResourceId
 from runtime.chaos import procs_order
 from runtime.chaos.engine import Wanted
 from runtime.chaos.outcome import Moment, ScenarioRefused, Verdict
+from runtime.chaos.planting import Rewritten, planted
 from runtime.chaos.scenario import Scenario
 from runtime.sync_points import SyncPoint
 from store.authority import holding
@@ -162,6 +163,42 @@ def test_every_order_that_counts_as_a_kill_has_one(of: Scenario[Scene]) -> None:
     assert (kills.unit, kills.explored, kills.promised) == (KILLS, 40, 40)
     assert kills.faults == {"kill": 40}
     assert (kills.broken, kills.not_deterministic) == (0, [])
+
+
+@scenario(promises=("P1",), engines=("procs",))
+def answered_is_kept(s: Scene) -> None:
+    job = s.resource("job")
+
+    @s.actor()
+    async def worker(me: Me) -> None:
+        await me.claim(job)
+
+    s.faults(kill=1)
+
+    @s.finally_
+    def kept(look: Look) -> None:
+        assert len(look.events(job, "lease.claimed")) >= len(look.acknowledged)
+
+
+ANSWERING: Final = "    for answer in answers:\n        answer()\n"
+COMMITTING: Final = "reached = self._world.sync_points.reached"
+COMMIT: Final = "actors.store_actor:StoreActor._commit"
+
+
+def test_answer_before_its_commit_is_found_by_a_kill() -> None:
+    """A fault that is planted in the controller is in its processes, too."""
+    early = (
+        Rewritten(COMMIT, ANSWERING, ""),
+        Rewritten(COMMIT, COMMITTING, f"{ANSWERING.strip()}\n    {COMMITTING}"),
+    )
+    wanted = Wanted(goals={ORDERS: 1, KILLS: 20})
+    with planted(early):
+        _, kills = ProcsEngine().explore(answered_is_kept, wanted)
+    [finding] = kills.findings[:1]
+    assert finding.promise == "P1"
+    assert Moment(0, "worker", "killed", "at claim before_commit") in finding.timeline
+    _, kills = ProcsEngine().explore(answered_is_kept, wanted)
+    assert kills.broken == 0
 
 
 def test_stopped_holder_of_the_lock_holds_up_the_other_until_it_goes_on() -> None:

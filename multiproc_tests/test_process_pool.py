@@ -14,7 +14,8 @@ import pytest
 
 from multiproc_tests.harness.processes import BOUND_S, ExactProcess
 from multiproc_tests.harness.servers import ROOT
-from pi_workflows.chaos.procs_subject import ALL_POINTS, StoreSubject
+from pi_workflows.chaos.procs_store import ALL_POINTS
+from pi_workflows.chaos.procs_subject import StoreSubject
 from pi_workflows.chaos.scenarios.claims import first_come
 from pi_workflows.protocol.paths import StatePaths
 from runtime.chaos.procs_child import serve

@@ -12,12 +12,12 @@ from runtime.chaos.subject import Answer
 from runtime.clock import WallMs
 from runtime.exec_spawner import ExecSpawner
 from runtime.processes import SystemProcessTable
-from runtime.sync_points import InertSyncPoints
+from runtime.sync_points import InertSyncPoints, SyncPoints
 from runtime.world import World
 from store.batch import Command
 from store.database import Writer
 from store.errors import Fault, StoreDown
-from store.transaction import Reading
+from store.transaction import IdSource, Reading
 
 if TYPE_CHECKING:
     from actors.store_asking import Asking
@@ -71,7 +71,7 @@ class _AtOnce:
         """Nothing is held."""
 
 
-def _nothing() -> None:
+def _nothing(_reply: object) -> None:
     """Care about no answer."""
 
 
@@ -79,13 +79,13 @@ def _nothing() -> None:
 class _Pending:
     """Somebody who waits for a command; see `Asking`."""
 
-    def __init__(self, command: Command[Any], answered: Callable[[], None]) -> None:
+    def __init__(self, command: Command[Any], answered: Callable[[object], None]) -> None:
         self._answered: Final = answered
         self.message: Final = command
         self.outcome: Answer | None = None
 
     def answer(self, reply: object) -> None:
-        self._answered()
+        self._answered(reply)
         self.outcome = self.outcome or Answer(reply)
 
     def refuse(self, error: Exception) -> None:
@@ -98,11 +98,21 @@ class InlineStore:
 
     Attributes:
         is_down: the store has failed and answers nothing more.
-        answered: called at the instant at which a command is answered.
+        answered: called with the reply at the instant at which a command is answered.
     """
 
-    def __init__(self, writer: Writer, clock: SimulatedTime, ids: CountedIds) -> None:
-        """Take over an open writer; whoever closes it does so himself."""
+    def __init__(
+        self,
+        writer: Writer,
+        clock: SimulatedTime,
+        ids: IdSource,
+        sync_points: SyncPoints | None = None,
+    ) -> None:
+        """Take over an open writer; whoever closes it does so himself.
+
+        Args:
+            sync_points: what the store actor reaches; None means inert ones.
+        """
         world = World(
             clock=_Standing(clock),
             ids=ids,
@@ -110,13 +120,13 @@ class InlineStore:
             commits=_AtOnce(),
             spawner=ExecSpawner(),
             processes=SystemProcessTable(),
-            sync_points=InertSyncPoints(),
+            sync_points=sync_points or InertSyncPoints(),
         )
         self._actor: Final = StoreActor(writer, world)
         self._writer: Final = writer
         self._clock: Final = clock
         self.is_down = False
-        self.answered: Callable[[], None] = _nothing
+        self.answered: Callable[[object], None] = _nothing
 
     def carry_out(self, commands: Sequence[Command[Any]]) -> list[Answer]:
         """Run commands as neighbours in one batch, in this order; answer each."""

@@ -15,7 +15,7 @@ from typing import Final, final
 
 from pi_workflows.chaos.live_state import refuse_live_state
 from pi_workflows.chaos.procs_stage import Stage, opened
-from pi_workflows.chaos.procs_subject import ALL_POINTS, FEWEST_POINTS
+from pi_workflows.chaos.procs_store import ALL_POINTS, FEWEST_POINTS
 from pi_workflows.chaos.scene import Scene
 from runtime.chaos.choices import Benign, Choices, Replayed, Source
 from runtime.chaos.engine import Repeated, Wanted

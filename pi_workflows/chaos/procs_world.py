@@ -105,12 +105,10 @@ class SceneWorld:
         self._acknowledged: Final[list[Acknowledged]] = []
         self._sent: Final[list[Sent]] = []
 
-    def answered(self, actor: str, facts: JsonObject) -> None:
-        """Take note of an answer; only a command that was not refused is acknowledged."""
-        if "result" in facts:
-            result = understood(facts["result"])
-            point = cast("str", facts["answered"])
-            self._acknowledged.append(Acknowledged(actor, point, result))
+    def acknowledged(self, actor: str, facts: JsonObject) -> None:
+        """Take note of a result that the store has answered; a refused command has none."""
+        point = cast("str", facts["acknowledged"])
+        self._acknowledged.append(Acknowledged(actor, point, understood(facts["result"])))
 
     def outside(self, actor: str, facts: JsonObject) -> JsonValue:
         """Let something arrive."""

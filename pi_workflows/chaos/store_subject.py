@@ -61,7 +61,7 @@ class StoreSubject:
 
     def on_answer(self, answered: Callable[[], None]) -> None:
         """Call this at the instant at which the store answers a command."""
-        self._store.answered = answered
+        self._store.answered = lambda _: answered()
 
     def perform(self, group: Sequence[Asked]) -> list[Answer]:
         """Carry out a group of commands, or one other request; see `Subject`.

@@ -38,8 +38,8 @@ _Moves = dict[str, Callable[[], None]]
 class World(Protocol):
     """What the actors share, as the controller sees it; one for each order."""
 
-    def answered(self, actor: str, facts: JsonObject) -> None:
-        """Take note of an answer that has reached an actor."""
+    def acknowledged(self, actor: str, facts: JsonObject) -> None:
+        """Take note of what an actor was told to be done."""
         ...
 
     def outside(self, actor: str, facts: JsonObject) -> JsonValue:
@@ -364,9 +364,10 @@ class Order:
             self._let_lock_go()
         if "committed" in message:
             self._is_to_check = True
-        if "answered" in message:
+        if "acknowledged" in message:
             self._is_to_check = True
-            self._world.answered(seat.name, message)
+            self._world.acknowledged(seat.name, message)
+        if "answered" in message:
             self._entry(
                 seat.name,
                 cast("str", message["answered"]),
