@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pi_workflows.chaos.lease_history import check_lease, claims_of
+from pi_workflows.chaos.lease_history import RELEASED, check_lease, claims_of
 from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
 from pi_workflows.protocol.ids import ResourceId
 from pi_workflows.protocol.states import OwnerType
@@ -216,7 +216,8 @@ def refused_write_extends_nothing(s: Scene) -> None:
     def extended_by_what_is_written(look: Look) -> None:
         for job in jobs:
             check_lease(look, job)
-            last = [event.recorded_at for event in look.events(job)][-1:]
-            expected = last[0] + CLAIM_MS[OwnerType.HOST] if last else None
+            last = look.events(job)[-1:]
+            owned = bool(last) and last[0].event_type != RELEASED
+            expected = last[0].recorded_at + CLAIM_MS[OwnerType.HOST] if owned else None
             expires_at = holding(look.reading, job).expires_at
             assert expires_at == expected, f"P3: the lease expires at {expires_at}, not {expected}"
