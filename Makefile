@@ -52,11 +52,13 @@ CHAOS := .venv/bin/pi-workflows chaos
 BUDGET ?= 5m
 NIGHT ?= 3h
 
-chaos: .venv/.installed ## Explore every shipped scenario within BUDGET (5m).
+chaos: .venv/.installed ## Explore every shipped scenario within BUDGET (5m), and find every mutation.
 	@$(CHAOS) run --all --budget $(BUDGET)
+	@$(CHAOS) mutate
 
 chaos-nightly: .venv/.installed ## Explore much more of them, within NIGHT (3h).
 	@$(CHAOS) run --nightly --budget $(NIGHT)
+	@$(CHAOS) mutate --fresh $(SEED)
 
 cases: .venv/.installed-dev ## List which acceptance cases have a test.
 	@.venv/bin/python tools/cases.py

@@ -11,6 +11,7 @@ import pytest
 from mypy import api
 
 from pi_workflows.authoring.loading import load_file
+from pi_workflows.chaos.mutations import MUTATIONS
 from pi_workflows.chaos.registry import SCENARIOS
 from pi_workflows.cli.main import root
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
@@ -260,3 +261,10 @@ def test_guarantees_name_each_scenario_under_each_promise_that_it_is_for() -> No
     for number, text in promises().items():
         of_it = {name for name, scenario in SCENARIOS.items() if number in scenario.promises}
         assert behind("Explored by", text) == of_it, number
+
+
+def test_guarantees_name_each_mutation_under_the_promise_that_it_breaks() -> None:
+    for number, text in promises().items():
+        of_it = {mutation.name for mutation in MUTATIONS.values() if mutation.promise == number}
+        assert behind("Broken on purpose by", text) == of_it, number
+    assert {mutation.promise for mutation in MUTATIONS.values()} <= set(promises())

@@ -13,6 +13,7 @@ from pi_workflows.chaos import (
     mutations_of_claims,
     mutations_of_commands,
     mutations_of_commits,
+    mutations_of_disks,
     mutations_of_effects,
     mutations_of_servers,
 )
@@ -24,6 +25,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
     for mutation in chain(
         mutations_of_claims.MUTATIONS,
         mutations_of_commits.MUTATIONS,
+        mutations_of_disks.MUTATIONS,
         mutations_of_commands.MUTATIONS,
         mutations_of_effects.MUTATIONS,
         mutations_of_servers.MUTATIONS,

@@ -103,4 +103,19 @@ MUTATIONS: Final = (
         ),
         Catch("one_run", "sim", range(5)),
     ),
+    Mutation(
+        "look_that_writes",
+        "Whoever looks at a run marks it as touched.",
+        "P2",
+        (
+            Rewritten(
+                "store.run_views:run_view",
+                "run = run_summaries.require(reading, run_id)\n",
+                "run = run_summaries.require(reading, run_id)\n"
+                '    touched = "UPDATE runs SET updated_at = updated_at + 1"\n'
+                "    reading.connection.execute(touched)\n",
+            ),
+        ),
+        Catch("reads_write_nothing", "orders", range(200)),
+    ),
 )

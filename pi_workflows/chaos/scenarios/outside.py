@@ -1,9 +1,17 @@
 """Something is done outside the store under a lease, by its owner alone."""
 
 from pi_workflows.chaos.lease_history import check_lease
-from pi_workflows.chaos.scene import Look, Me, Scene, scenario
+from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
+from pi_workflows.protocol.ids import ResourceId
+from pi_workflows.protocol.states import OwnerType
+from store import leases
+from store.errors import StateBusyError
+from store.leases import Owner
+from store.transaction import Transaction
 
 RECORDED = "work.recorded"
+NOT_DONE = "not done"
+_CLIENTS = 2
 
 
 @scenario(promises=("P4", "P5"))
@@ -26,3 +34,34 @@ def sent_only_if_recorded(s: Scene) -> None:
         sent = [mail.generation or 0 for mail in look.sent if mail.accepted]
         assert set(sent) <= recorded, "P5: something was sent that was never recorded"
         assert sent == sorted(sent), "P4: the outside obeyed somebody who had been replaced"
+
+
+@scenario(promises=("P6",), engines=("crash", "orders"))
+def told_that_it_was_not_done(s: Scene) -> None:
+    """Whoever is told that his command did not run notes that outside; then it is not there."""
+    job = s.resource("job")
+
+    @s.actor(count=_CLIENTS)
+    async def client(me: Me) -> None:
+        try:
+            await me.do(_recording(job, me.name), point="record")
+        except StateBusyError:
+            await me.send("notes", NOT_DONE)
+
+    @s.always
+    def not_there(look: Look) -> None:
+        noted = [note for note in look.sent if note.key == NOT_DONE]
+        there = len(look.events(job, RECORDED))
+        assert there + len(noted) <= _CLIENTS, "P6: what was told not to be done is there"
+
+
+def _recording(job: ResourceId, actor: str) -> Command[object]:
+    """Return the command that claims, records and releases, all in one."""
+
+    def command(tx: Transaction) -> object:
+        claim = leases.claim(tx, leases.host_permit(actor), job, Owner(OwnerType.HOST, actor))
+        leases.write(tx, claim, RECORDED)
+        leases.release(tx, claim)
+        return None
+
+    return command
