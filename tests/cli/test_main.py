@@ -63,6 +63,7 @@ def test_the_tree_has_every_command() -> None:
         "pi-workflows effects resolve",
         "pi-workflows chaos",
         *(f"pi-workflows chaos {name}" for name in ("list", "run", "replay", "shrink", "explain")),
+        "pi-workflows chaos mutate",
         "pi-workflows completion",
         "pi-workflows state",
         "pi-workflows state status",
