@@ -16,7 +16,7 @@ _FAMILIES: Final[Mapping[str, str]] = {
     "write": "write",
     "truncate": "write",
     "read": "read",
-    "open": "read",
+    "open": "open",
     "sync": "flush",
     "create": _NAMES,
     "link": _NAMES,
@@ -49,14 +49,18 @@ _CAN: Final[Mapping[str, tuple[tuple[str, Failure], ...]]] = {
 _ONCE: Final = "once"
 _A_WHILE: Final = "for a while"
 
-_OPTIONS: Final[Mapping[str, Mapping[str, tuple[str, Failure, str]]]] = {
-    call: {
-        f"{failure} {span}": (kind, failure, span)
-        for kind, failure in faults
-        for span in ((_ONCE, _A_WHILE) if failure is Failure.DISK_FULL else (_ONCE,))
-    }
+_OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, tuple[str, Failure, str]]]]] = {
+    call: (
+        f"disk {_FAMILIES[call]}",
+        {
+            f"{failure} {span}": (kind, failure, span)
+            for kind, failure in faults
+            for span in ((_ONCE, _A_WHILE) if failure is Failure.DISK_FULL else (_ONCE,))
+        },
+    )
     for call, faults in _CAN.items()
 }
+"""The family of a call, and what may come of it: kind, failure, and for how long."""
 
 _FULL_S: Final = 20.0
 """How long a full disk stays full, if it does."""
@@ -163,14 +167,13 @@ class DiskFaults:
             if self._hooks.now_s() < self._full.until_s:
                 return Failure.DISK_FULL
             self._full.until_s = 0.0
+        family, options = _OPTIONS[call]
         may = self._book.may
-        possible = {text: fault for text, fault in _OPTIONS[call].items() if may(fault[0])}
-        if not possible:
-            return None
-        picked = self._book.choose(f"disk {_FAMILIES[call]}", tuple(possible))
+        possible = [text for text, fault in options.items() if may(fault[0])]
+        picked = self._book.choose(family, possible) if possible else None
         if picked is None:
             return None
-        kind, failure, span = possible[picked]
+        kind, failure, span = options[picked]
         self._book.enter(kind, f"{failure} at a disk {call} {span}")
         if span == _A_WHILE:
             self._full.until_s = self._hooks.now_s() + _FULL_S

@@ -16,6 +16,11 @@ _PATIENCE_S_MAX: Final = 60.0
 """After so long at most without an answer somebody starts another server."""
 
 
+_QUICK_S: Final = 1.0
+_FAILED_MAX: Final = 3
+"""Who has failed so often at once waits eight times as long, and no longer."""
+
+
 class Keeper:
     """Starts another server when the last one has ended or stands still, as clients would."""
 
@@ -25,12 +30,16 @@ class Keeper:
 
     async def keep(self) -> None:
         """Keep a server running until cancelled."""
+        failed = 0
         while True:
+            began_s = trio.current_time()
             server = self._world.start_server()
             while server.is_alive and not server.process.is_stopped:
                 with trio.move_on_after(_PATIENCE_S_MAX * self._chance.random()):
                     await server.process.ended.wait()
-            await trio.sleep(self._chance.random())
+            is_quick = trio.current_time() < began_s + _QUICK_S
+            failed = min(failed + 1, _FAILED_MAX) if is_quick else 0
+            await trio.sleep(self._chance.random() * 2**failed)
 
 
 async def watch_to_the_end(live: LiveClient, run_id: str) -> None:

@@ -14,10 +14,10 @@ from runtime.chaos.scenario import Scenario
 
 UNIT: Final = "seeds"
 
-SEEDS: Final = 24
+SEEDS: Final = 22
 """Seeds of a scenario at each change, where nobody wants another number."""
 
-SEEDS_CORE: Final = 60
+SEEDS_CORE: Final = 40
 
 SAMPLE_EVERY: Final = 25
 """How often a seed is explored twice, to see whether it goes the same way."""

@@ -14,10 +14,13 @@ RATES: Final[Mapping[str, float]] = {
     "drop": 0.03,
     "delay": 0.02,
     "duplicate": 0.3,
-    "disk": 0.0015,
+    "disk": 0.003,
+    "disk flush": 0.03,
+    "disk names": 0.02,
+    "disk open": 0.01,
     "people": 0.05,
 }
-"""Probability of a fault at one place, by the first word of the family."""
+"""Probability of a fault at one place, by the family or its first word."""
 
 _AT_A_PLACE: Final = 0.25
 _AT_THE_DISK: Final = 0.02
@@ -51,7 +54,7 @@ class Swarm:
 
     def _drawn(self, family: str) -> tuple[float, Draws]:
         draws = self._chance.stream(family)
-        rate = RATES.get(family.split(" ", 1)[0], _OTHERWISE)
+        rate = RATES.get(family, RATES.get(family.split(" ", 1)[0], _OTHERWISE))
         if " at " in family:
             rate *= _AT_THE_DISK if " at disk " in family else _AT_A_PLACE
         is_present = draws.random() < _PRESENT

@@ -139,3 +139,14 @@ def power_goes(s: Stage) -> None:
         s.run(workflow)
     s.faults(power_cut=2, kill=1)
     s.finally_(all_added_up)
+
+
+@simulation(promises=("P1", "P2", "P8"))
+def disk_fails(s: Stage) -> None:
+    """The disk has no room, fails to read, write or flush, and then loses its power."""
+    core_workflows(s)
+    s.run("tally")
+    s.run("parcel")
+    s.victims = frozenset({"server"})
+    s.faults(disk_full=2, io_error=3, fsync_failure=2, power_cut=1, kill=1)
+    s.finally_(all_added_up)
