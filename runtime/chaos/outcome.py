@@ -96,7 +96,7 @@ class Tally:
         faults: how often each kind of fault really happened.
         fault_kinds: the kinds that were asked for; one that never fired is reported.
         pairs: pairs of places "A at p | B at q" that were seen at once.
-        pairs_feasible: how many such pairs there can be; None when unknown.
+        pairs_feasible: how many such pairs there can be at most; None when unknown.
         checks: how often each invariant ran; one that never ran is reported.
         findings: broken promises, the first few.
         broken: how many explorations broke a promise.
