@@ -72,7 +72,7 @@ class CarryingOut:
         self._tallies: Final[list[dict[str, Tally]]] = [{} for _ in campaign.items]
         self._parts: Final[Counter[int]] = Counter()
         self._kept: Final[set[tuple[str, str, str]]] = set()
-        self._failures: Final[list[Failure]] = []
+        self._failures: Final[dict[Path, Failure]] = {}
 
     def run(self) -> None:
         """Explore, then make findings small.
@@ -102,7 +102,7 @@ class CarryingOut:
         return Report(
             tallies=tallies,
             promised=self._campaign.promised,
-            failures=list(self._failures),
+            failures=list(self._failures.values()),
             versions=versions(),
             seconds=monotonic_s() - self._began_at,
         )
@@ -186,11 +186,10 @@ class CarryingOut:
         if kind in self._kept:
             return
         self._kept.add(kind)
-        if not self._campaign.shrink_s_max:
-            self._keep(ref, finding, None)
-            return
-        seconds = self._campaign.shrink_s_max
-        self._shares.add_later(lambda: Shrinking(ref, finding, seconds, index))
+        # As it is, for who knows whether there will be time to make it small.
+        self._keep(ref, finding, self._folder / replay_name(finding), None)
+        if seconds := self._campaign.shrink_s_max:
+            self._shares.add_later(lambda: Shrinking(ref, finding, seconds, index))
 
     def _made_small(self, task: Shrinking, answer: JsonObject) -> None:
         small = finding_of(cast("JsonObject", answer["finding"]))
@@ -198,13 +197,13 @@ class CarryingOut:
             name = f"the break of {task.finding.promise} does not come back"
             tallies = self._tallies[task.item].values()
             next(iter(tallies)).not_deterministic.append(name)
-        self._keep(task.ref, small, len(task.finding.choices))
+        path = self._folder / replay_name(task.finding)
+        self._keep(task.ref, small, path, len(task.finding.choices))
 
-    def _keep(self, ref: str, finding: Finding, shrunk_from: int | None) -> None:
-        path = self._folder / replay_name(finding)
+    def _keep(self, ref: str, finding: Finding, path: Path, shrunk_from: int | None) -> None:
         ReplayFile.of(finding, ref, versions()).write(path)
         replay = f"{REPLAY} {shlex.quote(str(path))}"
-        self._failures.append(Failure(finding, replay, shrunk_from))
+        self._failures[path] = Failure(finding, replay, shrunk_from)
 
 
 def replay_name(finding: Finding) -> str:

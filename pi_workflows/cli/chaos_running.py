@@ -3,7 +3,8 @@
 import contextlib
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from pi_workflows.client.errors import ClientError
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from runtime.chaos.junit import junit_text
 from runtime.chaos.report import Report, report_json
-from runtime.chaos.report_text import WIDTH, figures_text, report_text
+from runtime.chaos.report_text import WIDTH, failure_text, figures_text, report_text
 from runtime.chaos.scenario import Scenario
 
 
@@ -68,16 +69,25 @@ def explore(asked: Asked, reports: Sequence[ReportTo], *, as_json: bool) -> int:
     if sum(report.file is None for report in wanted) > 1:
         raise usage_problem("one report goes to standard output; give the others a :FILE")
     campaign = campaign_of(asked)
-    jobs = asked.jobs or cores()
     progress = _progress(campaign, wanted)
-    carrying = CarryingOut(campaign, jobs, progress, asked.failures)
+    carrying = CarryingOut(campaign, asked.jobs or cores(), progress, asked.failures)
     try:
-        with progress:
+        with progress, _for_users():
             carrying.run()
     except KeyboardInterrupt:
-        output.tell("\ninterrupted: every process has ended; until then:")
-        output.tell(figures_text(carrying.report()))
+        _tell_until_then(carrying.report())
         return entry.INTERRUPTED
+    report = carrying.report()
+    for to in wanted:
+        _write(report, to)
+    return int(report.verdict)
+
+
+@contextmanager
+def _for_users() -> Iterator[None]:
+    """Turn what can go wrong with an exploration into the error of a command."""
+    try:
+        yield
     except TaskRefused as refused:
         raise usage_problem(str(refused)) from refused
     except ExploringFailed as failed:
@@ -87,10 +97,17 @@ def explore(asked: Asked, reports: Sequence[ReportTo], *, as_json: bool) -> int:
             exit_code=ExitCode.FAILED,
             detail=failed.detail,
         ) from failed
-    report = carrying.report()
-    for to in wanted:
-        _write(report, to)
-    return int(report.verdict)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise usage_problem(f"{error.filename or 'a process'}: {error.strerror}") from error
+
+
+def _tell_until_then(report: Report) -> None:
+    output.tell("\ninterrupted: every process has ended; until then:")
+    output.tell(figures_text(report))
+    for failure in report.failures:
+        output.tell("\n" + failure_text(failure, width()))
 
 
 def campaign_of(asked: Asked) -> Campaign:

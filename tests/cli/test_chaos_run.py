@@ -277,6 +277,16 @@ def test_reports_go_where_they_are_sent(invoke: Invoke, file: Path) -> None:
     assert "✗ breaks (orders)" in ran.stdout
 
 
+def test_replay_files_that_cannot_be_written_are_one_line(invoke: Invoke, file: Path) -> None:
+    Path("taken").write_text("no folder")
+    ran = invoke(
+        *("chaos", "run", f"{file}::breaks", "--all", "--jobs", "1", "--failures", "taken/x")
+    )
+    assert ran.exit_code == 2
+    assert "taken/x: Not a directory" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_a_process_that_dies_is_one_line_with_its_last_words_behind_debug(
     invoke: Invoke, file: Path
 ) -> None:
@@ -295,7 +305,10 @@ def children_of(pid: int) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="children are listed by /proc")
 def test_an_interrupt_ends_every_process_and_says_so(start: Start, file: Path) -> None:
-    process = start("chaos", "run", f"{file}::large", "--all", "--jobs", "2")
+    process = start("chaos", "run", f"{file}::breaks", f"{file}::large", "--all", "--jobs", "2")
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    assert first.startswith(f"✗ orders {file}::breaks")
     children: list[int] = []
     while len(children) < 2 and process.poll() is None:
         children = children_of(process.pid)
@@ -303,6 +316,8 @@ def test_an_interrupt_ends_every_process_and_says_so(start: Start, file: Path) -
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted: every process has ended" in said
+    assert "✗ breaks (orders) breaks P3" in said
+    assert f"see it again: pi-workflows chaos replay {only_replay_file()}" in said
     assert "Traceback" not in said
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
