@@ -35,6 +35,9 @@ KILLED: Final = 100
 KILLED_CORE: Final = 1_000
 """Orders with a kill that are drawn if nobody says how many."""
 
+KILLS_SHARE: Final = 0.4
+"""Of the time that there is; what is left of it is the others'."""
+
 DRAWS_PER_KILL: Final = 10
 """An order in which nobody lives until the drawn step is drawn again, so often at most."""
 
@@ -66,7 +69,7 @@ class ProcsEngine:
         self._folder: Final = folder
 
     def explore(self, scenario: Scenario[Scene], wanted: Wanted) -> list[Tally]:
-        """Explore orders, then orders with a kill if the scenario allows one.
+        """Explore orders, and orders with a kill if the scenario allows one.
 
         With `is_all` the orders are all there are without a kill or a pause, unless there are
         too many; otherwise, and for the kills, they are drawn.
@@ -76,13 +79,14 @@ class ProcsEngine:
         """
         with _opened(scenario, self._folder) as stage:
             exploring = _Exploring(scenario, stage, wanted)
+            # Kills come first, or a short budget would be spent before them.
+            if stage.budgets.kill and wanted.seeds is None:
+                exploring.kills()
             if wanted.is_all and wanted.seeds is None and exploring.is_finite:
                 exploring.every_order()
             else:
                 exploring.samples()
-            if stage.budgets.kill and wanted.seeds is None:
-                exploring.kills()
-            return exploring.tallies
+            return exploring.tallies[::-1]
 
     def repeat(
         self,
@@ -109,7 +113,7 @@ class _Exploring:
     """One exploration of one scenario.
 
     Attributes:
-        tallies: the figures so far.
+        tallies: the figures so far, the last ones last.
     """
 
     def __init__(self, scenario: Scenario[Scene], stage: Stage, wanted: Wanted) -> None:
@@ -223,8 +227,10 @@ class _Exploring:
 
     def _is_over(self, tally: Tally) -> bool:
         budget_s = self._wanted.budget_s
-        if budget_s is not None and time.monotonic() - self._began_s >= budget_s:
-            return True
+        if budget_s is not None:
+            share = KILLS_SHARE if tally.unit == KILLS else 1.0
+            if time.monotonic() - self._began_s >= budget_s * share:
+                return True
         return tally.broken >= self._wanted.findings_max
 
     def _account(self, tally: Tally, played: Played, choices: Choices) -> None:
