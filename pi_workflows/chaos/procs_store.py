@@ -37,8 +37,9 @@ every order of a scenario, where each point multiplies their number."""
 
 
 def place_of(request_point: str, point: SyncPoint) -> str:
-    """Return the name of a place: `claim after_begin`."""
-    return f"{request_point} {point.value.partition('.')[2]}"
+    """Return the name of a place: `claim after_begin`, `claim after_commit`."""
+    name = point.value.partition(".")[2].removesuffix("_before_reply")
+    return f"{request_point} {name}"
 
 
 @final

@@ -28,7 +28,7 @@ from runtime.simulation.clock import START_MS
 STEPS_MAX: Final = 10_000
 """An order that has not ended by then is refused: some actor never ends."""
 
-REPLY_POINT: Final = "before_reply"
+REPLY_POINT: Final = " after_commit"
 """How the name of a point ends at which an answer is ready and can be lost."""
 
 
