@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, final
 
 from pi_workflows.chaos.mutation import Mutation
@@ -25,8 +26,13 @@ PROGRAM: Final = "pi_workflows.chaos.mutant"
 TRIAL_S_MAX: Final = 120.0
 """Wall time after which a trial is given up: nothing was found."""
 
-SEEDS_FRESH: Final = 400
-"""How many fresh seeds a mutation is hunted with before it counts as one that survived."""
+TRIAL_FRESH_S_MAX: Final = 900.0
+"""The same for a hunt with fresh seeds."""
+
+SEEDS_FRESH: Final = MappingProxyType({"orders": 400, "procs": 400, "crash": 2, "sim": 200})
+"""How many fresh seeds a mutation is hunted with before it counts as one that survived.
+
+To the engine `crash` a seed is an order of commands, with all the power cuts and faults there."""
 
 SEEDS_OWN: Final = 400
 """How many seeds a scenario of a user's own gets to notice a mutation."""
@@ -114,7 +120,8 @@ def mutate(
     """
     chosen = [known_mutation(name) for name in names] or list(MUTATIONS.values())
     trials = [(each, _trial(each, fresh_from, shrink_s)) for each in chosen]
-    return _Trials(jobs).run(trials, report)
+    bound_s = TRIAL_S_MAX if fresh_from is None else TRIAL_FRESH_S_MAX
+    return _Trials(jobs, bound_s).run(trials, report)
 
 
 def mutate_scenario(
@@ -145,8 +152,8 @@ def mutate_scenario(
 def _trial(mutation: Mutation, fresh_from: int | None, shrink_s: float) -> Trial:
     caught = mutation.caught
     seeds, choices = caught.seeds, caught.choices
-    if fresh_from is not None and (seeds is not None or choices):
-        seeds, choices = range(fresh_from, fresh_from + SEEDS_FRESH), {}
+    if fresh_from is not None:
+        seeds, choices = range(fresh_from, fresh_from + SEEDS_FRESH[caught.engine]), {}
     return Trial(
         mutation=mutation.name,
         ref=caught.scenario,
@@ -161,8 +168,9 @@ def _trial(mutation: Mutation, fresh_from: int | None, shrink_s: float) -> Trial
 class _Trials:
     """Trials under way, each in a process of its own."""
 
-    def __init__(self, jobs: int) -> None:
+    def __init__(self, jobs: int, seconds_max: float = TRIAL_S_MAX) -> None:
         self._jobs: Final = max(jobs, 1)
+        self._seconds_max: Final = seconds_max
         self._children: Final[set[subprocess.Popen[str]]] = set()
 
     def run(
@@ -197,7 +205,7 @@ class _Trials:
             )
             self._children.add(child)
             try:
-                return _answer(child)
+                return _answer(child, self._seconds_max)
             finally:
                 self._children.discard(child)
         finally:
@@ -205,15 +213,15 @@ class _Trials:
             os.close(held)
 
 
-def _answer(child: subprocess.Popen[str]) -> Told:
+def _answer(child: subprocess.Popen[str], seconds_max: float) -> Told:
     """Wait for what the process of a trial says; kill one that says nothing."""
     began = time.monotonic()
     try:
-        answer, said = child.communicate(timeout=TRIAL_S_MAX)
+        answer, said = child.communicate(timeout=seconds_max)
     except subprocess.TimeoutExpired:
         child.kill()
         child.communicate()
-        return Told(0, TRIAL_S_MAX, error=f"it has not ended after {TRIAL_S_MAX:g} s")
+        return Told(0, seconds_max, error=f"it has not ended after {seconds_max:g} s")
     if child.returncode or not answer:
         last = (said.strip().splitlines() or [f"it ended with {child.returncode}"])[-1]
         return Told(0, time.monotonic() - began, error=last[:_SAID_CHARS])

@@ -118,4 +118,17 @@ MUTATIONS: Final = (
         ),
         Catch("reads_write_nothing", "orders", range(200)),
     ),
+    Mutation(
+        "lock_taken_too_late",
+        "A transaction takes the write lock when it first writes, and not when it begins.",
+        "P2",
+        (
+            Rewritten(
+                "store.database:Writer.begin_immediate",
+                '_control("BEGIN IMMEDIATE")',
+                '_control("BEGIN")',
+            ),
+        ),
+        Catch("first_come", "procs", range(60)),
+    ),
 )

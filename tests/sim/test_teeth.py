@@ -1,4 +1,7 @@
-"""Planted faults are found: a check that cannot fail would prove nothing."""
+"""Planted faults are found: a check that cannot fail would prove nothing.
+
+Those of the product are of its catalogue of mutations; the others are of the simulated world.
+"""
 
 from pathlib import Path
 
@@ -7,13 +10,12 @@ import pytest
 from actors.scheduler import Scheduler
 from pi_workflows.chaos import simulated_state
 from pi_workflows.chaos.invariants import InvariantBroken
+from pi_workflows.chaos.mutations import planted_mutation
 from pi_workflows.chaos.outside import Outside
 from pi_workflows.chaos.sim_scenarios import hold
 from pi_workflows.chaos.simulated_runner import SimulatedRunner
-from pi_workflows.runner.engine import Engine
 from pi_workflows.runner.messages import Call, CallResult
 from runtime.simulation.machine import SimulationBroken
-from store import recovery
 from store.database import Writer
 
 SEEDS = 30
@@ -44,11 +46,9 @@ def test_answer_that_was_not_durable_is_missed(monkeypatch: pytest.MonkeyPatch) 
     assert "acknowledged" in broken_by("server_dies")
 
 
-def test_runner_that_does_not_read_what_is_recorded_gets_nowhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Engine, "_read_steps", lambda _: iter(()))
-    assert broken_by("runner_dies")
+def test_runner_that_does_not_read_what_is_recorded_gets_nowhere() -> None:
+    with planted_mutation("recorded_steps_not_read"):
+        assert broken_by("runner_dies")
 
 
 def test_step_that_is_run_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,9 +69,9 @@ def test_effect_that_is_sent_without_looking_is_sent_twice(
     assert "carried out more than once" in broken_by("sent_once")
 
 
-def test_run_that_recovery_forgets_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "under_way", lambda _: [])
-    assert broken_by("server_dies")
+def test_run_that_recovery_forgets_is_missed() -> None:
+    with planted_mutation("run_not_recovered"):
+        assert broken_by("server_dies")
 
 
 def test_bug_in_the_server_ends_the_simulation_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
