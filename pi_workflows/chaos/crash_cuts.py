@@ -150,7 +150,8 @@ def _first_faults(lived: Lived) -> Iterator[First]:
         for position in positions
         if operations[position - 1].doing is Doing.SYNC
     ]
-    pairs = itertools.zip_longest(_spread(kills, lived.seed), _spread(flushes, lived.seed))
+    kinds = [_spread(kills, lived.seed), _spread(flushes, lived.seed)]
+    pairs = itertools.zip_longest(*(kinds if lived.seed % 2 == 0 else reversed(kinds)))
     for position, kind in (each for pair in pairs for each in pair if each is not None):
         disk = lived.disk.copy()
         for operation in operations[: position - 1]:

@@ -24,7 +24,7 @@ from store.files import Files
 from store.host import HostClaim, HostProcess
 from store.transaction import Transaction
 
-SMALL: Final = {POWER_CUTS: 300, DOUBLE_FAULTS: 300, IO_ERRORS: 40}
+SMALL: Final = {POWER_CUTS: 200, DOUBLE_FAULTS: 200, IO_ERRORS: 20}
 WORKS: Final = 4
 
 
@@ -71,7 +71,7 @@ def test_nothing_is_lost_whatever_happens_to_the_disk() -> None:
 
 
 def test_first_start_makes_a_whole_database_or_none() -> None:
-    wanted = Wanted(goals={POWER_CUTS: 300, DOUBLE_FAULTS: 200, IO_ERRORS: 20})
+    wanted = Wanted(goals={POWER_CUTS: 200, DOUBLE_FAULTS: 100, IO_ERRORS: 10})
     for tally in CrashEngine().explore(SCENARIOS["first_start"], wanted):
         assert tally.verdict is Verdict.HELD, tally.findings
 
@@ -92,13 +92,14 @@ def test_first_and_last_call_that_can_fail_lose_nothing(place: str) -> None:
 
 def test_parts_share_the_work() -> None:
     tallies = [
-        CrashEngine().explore(a_few_writes, Wanted(goals=SMALL, part=(part, 3)))
-        for part in range(3)
+        CrashEngine().explore(a_few_writes, Wanted(goals=SMALL, part=(part, 2)))
+        for part in range(2)
     ]
     for units in zip(*tallies, strict=True):
         whole = units[0]
         for part in units[1:]:
-            assert (part.distinct or 0) < SMALL[whole.unit]
+            if whole.unit == POWER_CUTS:  # A double fault comes with all cuts of its start.
+                assert (part.distinct or 0) < SMALL[whole.unit]
             whole.add(part)
         assert whole.verdict is Verdict.HELD
         assert (whole.distinct or 0) >= SMALL[whole.unit]
