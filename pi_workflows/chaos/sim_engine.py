@@ -14,7 +14,7 @@ from runtime.chaos.scenario import Scenario
 
 UNIT: Final = "seeds"
 
-SEEDS: Final = 22
+SEEDS: Final = 21
 """Seeds of a scenario at each change, where nobody wants another number."""
 
 SEEDS_CORE: Final = 40

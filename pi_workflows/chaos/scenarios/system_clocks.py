@@ -25,7 +25,6 @@ def clock_goes_forward_and_back(s: Stage) -> None:
     """The wall clock is set ten minutes forward, and later an hour back: no claim is shortened."""
     core_workflows(s)
     s.run("tally", times=_RUNS)
-    s.run("stubborn")
     s.faults(kill=1, pause=1)
 
     @s.actor()

@@ -23,11 +23,11 @@ def storm(s: Stage) -> None:
     """Whatever may fail does: which of it, and how often, is drawn anew for each seed."""
     core_workflows(s)
     s.faults(
-        kill=12,
-        pause=6,
+        kill=8,
+        pause=4,
         power_cut=2,
         sleep=(60.0, 600.0, 3_600.0),
-        clock_jump=(600.0, -3_600.0, 45.0, -45.0),
+        clock_jump=(600.0, -1_200.0, 45.0, -45.0),
         disk_full=2,
         io_error=2,
         fsync_failure=2,
