@@ -299,7 +299,7 @@ def handed_back_late(s: Scene) -> None:
         assert left or status is QueueStatus.RUNNING, "P8: a run has no owner and no next one"
 
 
-@scenario(promises=("P2", "P3", "P8"), engines=("procs", "orders", "crash"))
+@scenario(promises=("P2", "P3", "P8"), engines=("procs", "crash"))
 def many_runs_recovered(s: Scene) -> None:
     """A server starts over 250 runs of a dead one, is killed in the middle, and starts again."""
     runs = [served(s, f"run-{number}") for number in range(250)]
