@@ -88,7 +88,7 @@ def _explore_life(ground: Ground, account: Account, lived: Lived, seen: set[obje
             if key in seen:
                 continue
             seen.add(key)
-            account.count(f"power cut, {cut.persistence} survives")
+            account.count(f"power cut, kept {cut.persistence}")
             complaint = ground.judge.complaint(cut.left, life.history, position, told)
             if complaint is not None:
                 chosen = cut_choices(operation.label, cut.persistence, cut.tearing)

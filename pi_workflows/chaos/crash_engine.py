@@ -87,7 +87,7 @@ class CrashEngine:
 
 def _kinds_of(unit: str) -> frozenset[str]:
     if unit == POWER_CUTS:
-        return frozenset(f"power cut, {persistence} survives" for persistence in Persistence)
+        return frozenset(f"power cut, kept {persistence}" for persistence in Persistence)
     if unit == DOUBLE_FAULTS:
         return frozenset(f"{first}, then power cut" for first in (KILLED, FLUSH_FAILED))
     return frozenset()

@@ -132,7 +132,7 @@ def _tell_cut(
         disk.apply(operation)
     left = survive(disk, label, seed, survives, tearing)
     cut = "server killed" if survives is Persistence.KEPT else "power cut"
-    story.say("faults", cut, f"{survives} survives")
+    story.say("faults", cut, f"kept {survives}")
     story.complaint = ground.judge.complaint(left, life.history, position, told)
 
 
