@@ -1,5 +1,6 @@
 """One temporary home: its project, its servers, its command line, and what it must end as."""
 
+import contextlib
 import json
 import os
 import select
@@ -16,7 +17,13 @@ import trio
 from multiproc_tests.harness import meeting_point
 from multiproc_tests.harness.database import ORDER, Database
 from multiproc_tests.harness.meetings import Arrival, Meetings
-from multiproc_tests.harness.processes import BOUND_S, ExactProcess, in_sessions, started_under
+from multiproc_tests.harness.processes import (
+    BOUND_S,
+    ExactProcess,
+    in_sessions,
+    let_end,
+    started_under,
+)
 from multiproc_tests.harness.servers import ROOT, RunningServer, Servers
 from multiproc_tests.harness.shared_clock import LOOK_EVERY_S
 from pi_workflows.client.asynchronous import LiveClient, unix_connector
@@ -193,13 +200,19 @@ class Home:
             server.stop()
         if self.paths.lock.exists():
             self.command("server", "stop")
-        assert started_under(self.folder) == {}
-        assert in_sessions(self.database.runner_pids()) == {}
+        for pid in self._left():
+            with contextlib.suppress(ProcessLookupError):
+                let_end(pid)
+        left = self._left()
+        assert not left, f"left behind: {left}"
         assert not self.paths.socket.exists()
         assert not self.paths.lock.exists()
         self.database.assert_at_rest()
         errors = [line for line in self.log() if line["level"] == "error"]
         assert [line["event"] for line in errors] == self.expected_errors, errors
+
+    def _left(self) -> dict[int, str]:
+        return started_under(self.folder) | in_sessions(self.database.runner_pids())
 
     def log(self) -> list[View]:
         """Return the lines of the servers' log."""

@@ -24,7 +24,7 @@ class ExactProcess:
     @property
     def is_alive(self) -> bool:
         """False once it has ended, reaped or not."""
-        return not self._ended_within(0)
+        return not self.ended_within(0)
 
     def kill(self) -> None:
         """End it by SIGKILL and wait for its end."""
@@ -37,16 +37,28 @@ class ExactProcess:
 
     def await_end(self) -> None:
         """Wait until it has ended."""
-        assert self._ended_within(BOUND_S), f"process {self.pid} did not end"
+        assert self.ended_within(BOUND_S), f"process {self.pid} did not end"
 
     def close(self) -> None:
         """Stop watching."""
         os.close(self._descriptor)
 
-    def _ended_within(self, seconds: float) -> bool:
+    def ended_within(self, seconds: float) -> bool:
+        """Wait so long for its end; say whether it has come."""
         poll = select.poll()
         poll.register(self._descriptor, select.POLLIN)
         return bool(poll.poll(seconds * 1000))
+
+
+def let_end(pid: int) -> None:
+    """Give a process that is ending by itself ten seconds; on a busy machine that takes time.
+
+    Raises:
+        ProcessLookupError: it is gone.
+    """
+    process = ExactProcess(pid)
+    process.ended_within(10)
+    process.close()
 
 
 def started_under(home: Path) -> dict[int, str]:
