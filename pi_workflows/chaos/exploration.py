@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, cast, final
 
-from pi_workflows.chaos.campaign import SAMPLED, Campaign, Item
+from pi_workflows.chaos.campaign import SAMPLED, UNITS, Campaign, Item
 from pi_workflows.chaos.spreading import Shares, Spreading, monotonic_s
 from pi_workflows.chaos.tasks import Exploration, Shrinking, Task
 from pi_workflows.chaos.versions import versions
@@ -23,7 +23,7 @@ REPLAY: Final = "pi-workflows chaos replay"
 FOLDER: Final = Path("chaos-failures")
 
 _BUDGET_S_MIN: Final = 0.2
-"""Even when the time is over, every scenario is tried for a moment."""
+"""Whatever is begun gets so much; when the time is over, nothing is begun any more."""
 
 
 class Watcher(Protocol):
@@ -71,6 +71,7 @@ class CarryingOut:
         self._goals: Final[dict[int, dict[str, int]]] = {}
         self._tallies: Final[list[dict[str, Tally]]] = [{} for _ in campaign.items]
         self._parts: Final[Counter[int]] = Counter()
+        self._skipped: Final[set[int]] = set()
         self._kept: Final[set[tuple[str, str, str]]] = set()
         self._failures: Final[dict[Path, Failure]] = {}
 
@@ -99,6 +100,9 @@ class CarryingOut:
                 dataclasses.replace(tally, complete=tally.complete and is_whole)
                 for tally in each.values()
             ]
+            if index in self._skipped:
+                item = self._campaign.items[index]
+                tallies.append(_nothing_of(item))
         return Report(
             tallies=tallies,
             promised=self._campaign.promised,
@@ -138,11 +142,14 @@ class CarryingOut:
         if self._parts[index] == self._parts_of(index):
             self._watcher.ended(self._campaign.items[index], list(self._tallies[index].values()))
 
-    def _task(self, index: int, number: int) -> Exploration:
+    def _task(self, index: int, number: int) -> Exploration | None:
         """Return a process's part of an item, with the time and the goals it has now."""
         item = self._campaign.items[index]
         elapsed_s = monotonic_s() - self._began_at
         budget_s = self._campaign.budget_of(index, elapsed_s, self._processes)
+        if budget_s == 0:
+            self._skipped.add(index)
+            return None
         if index not in self._goals:
             self._goals[index] = self._campaign.goals_of(index, self._done())
             self._watcher.begun(item)
@@ -204,6 +211,12 @@ class CarryingOut:
         ReplayFile.of(finding, ref, versions()).write(path)
         replay = f"{REPLAY} {shlex.quote(str(path))}"
         self._failures[path] = Failure(finding, replay, shrunk_from)
+
+
+def _nothing_of(item: Item) -> Tally:
+    """Return the figures of what there was no time for: that it is owed."""
+    name = item.ref.rpartition("::")[2]
+    return Tally(name, item.engine, UNITS[item.engine][0], all_promised=True)
 
 
 def replay_name(finding: Finding) -> str:

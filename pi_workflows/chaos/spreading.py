@@ -30,6 +30,9 @@ _READ_BYTES: Final = 65_536
 _TICK_S: Final = 0.25
 
 
+MakeTask = Callable[[], Task | None]
+
+
 class ExploringFailed(Exception):
     """A process that explored has ended, or the scenario or the harness has a bug.
 
@@ -253,32 +256,34 @@ class Spreading:
 class Shares:
     """Hands tasks out: first those that one process does, then parts of those that all do.
 
-    A task is made when it is handed out: only then is known how much time is left.
+    A task is made when it is handed out: only then is known how much time is left. What makes one
+    returns None when there is none left for it.
     """
 
     def __init__(self, processes: int) -> None:
-        self._whole: Final[deque[Callable[[], Task]]] = deque()
-        self._waiting: Final[list[deque[Callable[[], Task]]]] = [deque() for _ in range(processes)]
-        self._later: Final[deque[Callable[[], Task]]] = deque()
+        self._whole: Final[deque[MakeTask]] = deque()
+        self._waiting: Final[list[deque[MakeTask]]] = [deque() for _ in range(processes)]
+        self._later: Final[deque[MakeTask]] = deque()
 
-    def add_whole(self, make: Callable[[], Task]) -> None:
+    def add_whole(self, make: MakeTask) -> None:
         """Let one process do it, whoever is free first."""
         self._whole.append(make)
 
-    def add_for_each(self, make: Callable[[int], Task]) -> None:
+    def add_for_each(self, make: Callable[[int], Task | None]) -> None:
         """Let every process do its part; `make` gets the process's number."""
         for number, waiting in enumerate(self._waiting):
             waiting.append(partial(make, number))
 
-    def add_later(self, make: Callable[[], Task]) -> None:
+    def add_later(self, make: MakeTask) -> None:
         """Let one process do it that has nothing else to do any more."""
         self._later.append(make)
 
     def next_task(self, number: int) -> Task | None:
         """Return the next one for a process; None when there is none for it now."""
         for tasks in (self._whole, self._waiting[number], self._later):
-            if tasks:
-                return tasks.popleft()()
+            while tasks:
+                if (task := tasks.popleft()()) is not None:
+                    return task
         return None
 
 

@@ -148,9 +148,8 @@ class Tally:
             return Verdict.NOT_DETERMINISTIC
         if self.broken:
             return Verdict.VIOLATED
-        return (
-            Verdict.HELD if self.complete or self.done >= self.promised else Verdict.BUDGET_ENDED
-        )
+        is_enough = not self.all_promised and self.done >= self.promised
+        return Verdict.HELD if self.complete or is_enough else Verdict.BUDGET_ENDED
 
     @property
     def done(self) -> int:

@@ -100,6 +100,13 @@ def test_of_very_many_tallies_there_is_a_row_for_each_engine_and_unit() -> None:
     assert len(lines) < 10
 
 
+def test_where_all_are_promised_many_are_not_enough() -> None:
+    owed = held(all_promised=True, complete=False)
+    assert owed.verdict is Verdict.BUDGET_ENDED
+    assert Report(tallies=[owed], promised={"orders": 1}).verdict is Verdict.BUDGET_ENDED
+    assert held(all_promised=True).verdict is Verdict.HELD
+
+
 def test_few_are_enough_where_there_are_no_more() -> None:
     assert held(promised=100_000).verdict is Verdict.HELD
 

@@ -248,6 +248,15 @@ def test_a_budget_that_ends_too_early_is_exit_code_3(invoke: Invoke, file: Path)
     assert "… the budget ended before what is promised" in result.stdout
 
 
+def test_what_there_was_no_time_for_is_owed(invoke: Invoke, file: Path) -> None:
+    names = [f"{file}::{name}" for name in ("large", "holds")]
+    ran = invoke("chaos", "run", *names, "--all", "--budget", "0.001s", "--jobs", "1", "--json")
+    assert ran.exit_code == 3, ran.stderr
+    figures = {each["scenario"]: each for each in json.loads(ran.stdout)["scenarios"]}
+    assert figures["holds"]["explored"] == 0
+    assert figures["holds"]["verdict"] == "budget ended"
+
+
 def test_a_range_of_seeds_explores_as_many(invoke: Invoke, file: Path) -> None:
     result = invoke("chaos", "run", f"{file}::large", "--seeds", "5:35", "--jobs", "2", "--json")
     assert result.exit_code == 0, result.stderr
