@@ -33,6 +33,9 @@ from runtime.chaos.disk_survivors import Persistence
 THINNED: Final = 4
 """Of so many calls one fails, where not all of them are wanted."""
 
+THINNED_MAX: Final = 100
+"""About so many calls of a kind fail at most, where not all of them are wanted."""
+
 AFTER: Final = (Persistence.KEPT, Persistence.DROPPED)
 """What may survive a failing disk: the machine goes on, or it dies too."""
 
@@ -76,16 +79,17 @@ def references_of(ground: Ground, lived: Lived) -> References:
 def explore_faults(ground: Ground, account: Account) -> None:
     """Let every call fail in its turn; complete unless time is up or fewer are wanted.
 
-    At each change that is done for core scenarios; of others every `THINNED`th call fails.
+    At each change that is done for core scenarios; of others every `THINNED`th call fails, and
+    fewer in a long life.
     """
     part, parts = account.part
-    stride = 1 if account.is_thorough or ground.scenario.core else THINNED
-    first = 1 + part + parts * (zlib.crc32(ground.scenario.name.encode()) % stride)
     for seed in account.whole_seeds():
         lived = ground.live(Choices(order_of(seed)), seed)
         if complaint_of(lived.life) is not None:
             return  # Found by the power cuts.
         references = references_of(ground, lived)
+        stride = _stride(ground, account, lived.life)
+        first = 1 + part + parts * (zlib.crc32(ground.scenario.name.encode()) % stride)
         for place in (FIRST_LIFE, NEXT_START):
             for failure in Failure:
                 for at in range(first, CALLS_MAX, parts * stride):
@@ -94,6 +98,12 @@ def explore_faults(ground: Ground, account: Account) -> None:
                     if not _explore(ground, account, references, place, Fault(failure, at)):
                         break
         account.tally.complete = stride == 1
+
+
+def _stride(ground: Ground, account: Account, life: Life) -> int:
+    if account.is_thorough or ground.scenario.core:
+        return 1
+    return max(THINNED, life.position // THINNED_MAX)
 
 
 def fail(ground: Ground, references: References, place: str, fault: Fault) -> Failed:
