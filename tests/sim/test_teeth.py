@@ -46,6 +46,12 @@ def test_answer_that_was_not_durable_is_missed(monkeypatch: pytest.MonkeyPatch) 
     assert "acknowledged" in broken_by("server_dies")
 
 
+def test_start_that_trusts_a_log_it_has_not_settled_loses_what_was_acknowledged() -> None:
+    """A flush fails, the server is started again, and then the power goes."""
+    with planted_mutation("log_not_settled"):
+        assert "was acknowledged" in broken_by("disk_fails")
+
+
 def test_runner_that_does_not_read_what_is_recorded_gets_nowhere() -> None:
     with planted_mutation("recorded_steps_not_read"):
         assert broken_by("runner_dies")
