@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ import pytest
 
 from pi_workflows.cli import server_commands
 from pi_workflows.cli.status_pages import size
+from pi_workflows.client import discovery
+from pi_workflows.client.discovery import StartTiming
 from pi_workflows.client.scripted import Answer, ScriptedServer
 from pi_workflows.protocol.canonical import JsonObject, canonical_bytes
 from pi_workflows.protocol.errors import ErrorCode
@@ -210,16 +213,23 @@ def test_server_run_that_is_refused_prints_code_and_text_as_json(invoke: Invoke)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "text"),
+    ("setting", "text"),
     [
-        ("PI_WORKFLOWS_MAX_RUNNERS", "0", "must be a positive integer, not '0'"),
-        ("PI_WORKFLOWS_IDLE_EXIT_MS", "soon", "must be a number of milliseconds, not 'soon'"),
-        ("PI_WORKFLOWS_RUNNER_START", "exce", "must be unset or 'exec', not 'exce'"),
+        ("PI_WORKFLOWS_MAX_RUNNERS=0", "must be a positive integer, not '0'"),
+        ("PI_WORKFLOWS_IDLE_EXIT_MS=soon", "must be a number of milliseconds, not 'soon'"),
+        ("PI_WORKFLOWS_RUNNER_START=exce", "must be unset or 'exec', not 'exce'"),
     ],
 )
 def test_an_unusable_setting_is_one_message_at_once_and_no_server_is_tried_again(
-    paths: StatePaths, invoke: Invoke, name: str, value: str, text: str
+    paths: StatePaths,
+    invoke: Invoke,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+    text: str,
 ) -> None:
+    """The server is a real one, which may take its time on a busy machine."""
+    monkeypatch.setattr(discovery, "StartTiming", partial(StartTiming, wait_ms=120_000))
+    name, _, value = setting.partition("=")
     result = invoke("run", "echo", "--json", environment={name: value})
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"] == {"code": "USAGE", "message": f"{name} {text}"}
