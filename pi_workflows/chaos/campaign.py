@@ -18,6 +18,10 @@ UNITS: Final[Mapping[str, tuple[str, ...]]] = {
 SAMPLED: Final = frozenset({"orders", "process orders", "seeds"})
 """Units of which a range of seeds gives one for each seed."""
 
+FINITE: Final = frozenset({"orders", "process orders"})
+"""Units of which every possible one can be asked for; of the others there is always one more, or
+the engine itself says how many it owes."""
+
 _WEIGHT: Final = {"orders": 1.0, "crash": 6.0, "procs": 1.0, "sim": 6.0}
 """How much of the time a scenario gets with an engine, against the others: about the seconds that
 one process needs when nobody disturbs it."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, cast, final
 
-from pi_workflows.chaos.campaign import SAMPLED, UNITS, Campaign, Item
+from pi_workflows.chaos.campaign import FINITE, SAMPLED, UNITS, Campaign, Item
 from pi_workflows.chaos.spreading import Shares, Spreading, monotonic_s
 from pi_workflows.chaos.tasks import Exploration, Shrinking, Task
 from pi_workflows.chaos.versions import versions
@@ -179,7 +179,7 @@ class CarryingOut:
     def _add(self, index: int, part: Tally) -> None:
         """Add a part to what its item has; what the command asked for is promised."""
         item = self._campaign.items[index]
-        part.all_promised = item.is_all
+        part.all_promised = item.is_all and part.unit in FINITE
         known = self._tallies[index].setdefault(part.unit, part)
         if known is not part:
             known.add(part)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pi_workflows.chaos.campaign import SAMPLED
+from pi_workflows.chaos.campaign import FINITE, SAMPLED
 from pi_workflows.chaos.exploration import REPLAY, replay_name
 from pi_workflows.chaos.pytest_marker import Marked
 from pi_workflows.chaos.registry import SCENARIOS, engine
@@ -58,7 +58,7 @@ def explore(marked: Marked, folder: Path, shrink_s: float) -> MarkedResult:
         return MarkedResult(f"{scenario.name}: {refused}", "", [])
     failures = []
     for tally in tallies:
-        tally.all_promised = marked.is_all
+        tally.all_promised = marked.is_all and tally.unit in FINITE
         if marked.seeds is not None and tally.unit in SAMPLED:
             tally.promised = len(marked.seeds)
         for finding in tally.findings[:_FINDINGS_MAX]:

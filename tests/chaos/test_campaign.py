@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pi_workflows.chaos.campaign import (
+    FINITE,
     NIGHTLY,
     PER_CHANGE,
     UNITS,
@@ -50,6 +51,10 @@ def test_what_is_promised_is_of_units_that_an_engine_counts() -> None:
     counted = {unit for units in UNITS.values() for unit in units}
     assert PER_CHANGE.promised.keys() <= NIGHTLY.promised.keys() <= counted
     assert PER_CHANGE.promised_by(["sim"]) == {"seeds": 500}
+
+
+def test_only_orders_can_be_asked_for_completely() -> None:
+    assert {"orders", "process orders"} == FINITE
 
 
 def test_time_that_others_left_is_shared_by_the_rest() -> None:
