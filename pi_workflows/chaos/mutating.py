@@ -23,7 +23,7 @@ from runtime.chaos.scenario import Scenario
 
 PROGRAM: Final = "pi_workflows.chaos.mutant"
 
-TRIAL_S_MAX: Final = 120.0
+TRIAL_S_MAX: Final = 300.0
 """Wall time after which a trial is given up: nothing was found."""
 
 TRIAL_FRESH_S_MAX: Final = 900.0

@@ -1,11 +1,18 @@
 """The whole system while runners, servers and the machine under them die or stand still."""
 
+import trio
+
 from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
+from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.keeping import watch_to_the_end
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import Stage, simulation
 
 _RUNS = 3
+_LOOK_S = 0.05
+_SUCCEEDED_S = 30.0
+"""Long after the next server has begun to serve."""
+
 _DECIDED_BY_A_PERSON = frozenset({"completed", "ambiguous"})
 
 
@@ -67,6 +74,28 @@ def server_freezes(s: Stage) -> None:
     s.run("tally", times=_RUNS)
     s.victims = frozenset({"server"})
     s.faults(pause=3)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P3", "P8"))
+def runner_outlives_its_server(s: Stage) -> None:
+    """A runner stands still when its server is killed: the next server ends it before all else."""
+    core_workflows(s)
+    s.run("tally", times=2)
+
+    @s.actor()
+    async def fate(world: SimulatedWorld) -> None:
+        while not world.runners():  # noqa: ASYNC110 - nobody tells of a new process
+            await trio.sleep(_LOOK_S)
+        runner = world.runners()[0]
+        world.machine.pause(runner)
+        for process in list(world.machine.processes.living.values()):
+            if process.name.startswith("server-"):
+                world.machine.kill(process)
+        await trio.sleep(_SUCCEEDED_S)
+        if runner.status is None:
+            raise InvariantBroken(f"{runner.name} has outlived its server", "P3")
+
     s.finally_(all_added_up)
 
 
