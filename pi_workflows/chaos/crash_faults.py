@@ -33,7 +33,7 @@ from runtime.chaos.disk_survivors import Persistence
 THINNED: Final = 4
 """Of so many calls one fails, where not all of them are wanted."""
 
-THINNED_MAX: Final = 100
+THINNED_MAX: Final = 50
 """About so many calls of a kind fail at most, where not all of them are wanted."""
 
 AFTER: Final = (Persistence.KEPT, Persistence.DROPPED)
