@@ -12,6 +12,9 @@ from pi_workflows.protocol.canonical import JsonObject
 
 ENDED: Final = frozenset({"completed", "failed", "timed_out", "cancelled"})
 
+SHOWN_S: Final = 3_600.0
+"""Virtual time within which a live view has to show the end of its run."""
+
 _PATIENCE_S_MAX: Final = 60.0
 """After so long at most without an answer somebody starts another server."""
 
@@ -46,8 +49,16 @@ async def watch_to_the_end(live: LiveClient, run_id: str) -> None:
     """Watch a run until its view shows that it has completed.
 
     Raises:
-        InvariantBroken: the view ends before, goes back, or shows another end.
+        InvariantBroken: the view ends before, goes back, shows another end, or shows none within
+            an hour.
     """
+    with trio.move_on_after(SHOWN_S):
+        await _watch(live, run_id)
+        return
+    raise InvariantBroken(f"no view has shown the end of {run_id} within {SHOWN_S:g} s", "P8")
+
+
+async def _watch(live: LiveClient, run_id: str) -> None:
     watch = await live.watch("view.run.watch", run_id=run_id)
     shown = 0
     async for event in watch.events:
