@@ -34,10 +34,10 @@ TIMES ?= 20
 CRASHES := runner_crash server_crash server_killed_at_points start_killed_at_files takeover two_servers \
     two_claims frozen_runner clock_of_a_server ambiguous_effects disk_full
 
-crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), until one fails.
+crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), JOBS (2) at a time.
 	@for round in $$(seq $(TIMES)); do \
 	    echo "== crash tests, round $$round of $(TIMES)"; \
-	    .venv/bin/python -m pytest -q --no-header -p no:cacheprovider \
+	    .venv/bin/python -m tools.side_by_side --processes $(JOBS) --unit test \
 	        $(CRASHES:%=multiproc_tests/test_%.py) || exit 1; \
 	done
 
