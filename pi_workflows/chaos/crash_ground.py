@@ -13,9 +13,9 @@ from pi_workflows.chaos.crash_judge import Judge
 from pi_workflows.chaos.crash_life import Foretold, Life, end, start
 from pi_workflows.chaos.crash_playing import play
 from pi_workflows.chaos.crash_reopening import Reopening
-from pi_workflows.chaos.crash_start import MEMORY
 from pi_workflows.chaos.inline_store import CountedIds
-from pi_workflows.chaos.scene import Me, Scene
+from pi_workflows.chaos.scene import Scene
+from pi_workflows.chaos.scene_stage import memory_folder, stage_of
 from pi_workflows.protocol.paths import StatePaths
 from runtime.chaos.choices import Choices
 from runtime.chaos.disk_faults import Faults
@@ -26,7 +26,7 @@ from runtime.chaos.disk_model import DiskModel
 from runtime.chaos.guard import Guard
 from runtime.chaos.orders import Stage
 from runtime.chaos.outcome import ScenarioRefused
-from runtime.chaos.scenario import Scenario, SimulatedTime
+from runtime.chaos.scenario import Scenario
 from runtime.chaos.subject import MarksLost, SteppedClock
 from runtime.simulation.chance import Chance
 from runtime.simulation.clock import START_MS
@@ -214,18 +214,8 @@ def ground_of(scenario: Scenario[Scene]) -> Generator[Ground]:
     """
     guard, clock = Guard(), SteppedClock()
 
-    def declare() -> Scene:
-        scene = Scene()
-        try:
-            scenario.body(scene)
-        except Exception as error:
-            raise ScenarioRefused(
-                f"{scenario.place}: declaring {scenario.name} fails: {error}"
-            ) from error
-        return scene
-
-    stage = Stage(declare, _handle, clock, guard, scenario.place)
-    folder = MEMORY if MEMORY.is_dir() else None
+    stage = stage_of(scenario, clock, guard)
+    folder = memory_folder()
     recoverer = Recoverer("crash-recovered")
     try:
         with (
@@ -239,7 +229,3 @@ def ground_of(scenario: Scenario[Scene]) -> Generator[Ground]:
             yield ground
     finally:
         recoverer.close()
-
-
-def _handle(name: str, number: int, clock: SimulatedTime, choices: Choices) -> Me:
-    return Me(name, number, clock, choices)

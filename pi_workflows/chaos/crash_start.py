@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Final, final
 
 from actors.owning import Owning
@@ -15,9 +14,6 @@ from runtime.log import Log
 from runtime.world import IdSource
 from store.database import Writer
 from store.host import HostProcess
-
-MEMORY: Final = Path("/dev/shm")  # noqa: S108 - private folders are made inside
-"""Where files are in memory, if there is such a place."""
 
 
 class Step(StrEnum):

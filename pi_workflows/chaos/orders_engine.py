@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Final, final
 
 from pi_workflows.chaos.inline_store import CountedIds
-from pi_workflows.chaos.scene import Command, Me, Scene
+from pi_workflows.chaos.scene import Command, Scene
+from pi_workflows.chaos.scene_stage import declared, memory_folder, stage_of
 from pi_workflows.chaos.store_subject import StoreSubject
-from runtime.chaos.choices import Choices
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.explorer import Explorer, Playing
 from runtime.chaos.guard import Guard
-from runtime.chaos.orders import Stage
 from runtime.chaos.outcome import ScenarioRefused, Tally
-from runtime.chaos.scenario import Scenario, SimulatedTime
+from runtime.chaos.scenario import Scenario
 from runtime.chaos.subject import SteppedClock, Subject
 from store.batch import Batch, run_alone
 from store.chaos.branching import BranchingWriter
@@ -62,24 +61,13 @@ def playing(scenario: Scenario[Scene]) -> Generator[Playing]:
     """
     guard, clock, now_s = Guard(), SteppedClock(), time.monotonic
 
-    def declare() -> Scene:
-        scene = Scene()
-        try:
-            scenario.body(scene)
-        except Exception as error:
-            raise ScenarioRefused(
-                f"{scenario.place}: declaring {scenario.name} fails: {error}"
-            ) from error
-        return scene
-
-    stage = Stage(declare, _handle, clock, guard, scenario.place)
-    memory = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
+    stage = stage_of(scenario, clock, guard)
     with (
-        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder,
+        tempfile.TemporaryDirectory(dir=memory_folder()) as folder,
         guard.installed(),
     ):
         ground = _Ground(Path(folder), clock)
-        ground.prepare(declare().preparation, scenario.place)
+        ground.prepare(declared(scenario).preparation, scenario.place)
         with ground.shared() as shared:
             yield Playing(
                 scenario.name,
@@ -90,10 +78,6 @@ def playing(scenario: Scenario[Scene]) -> Generator[Playing]:
                 ground.fresh,
                 now_s,
             )
-
-
-def _handle(name: str, number: int, clock: SimulatedTime, choices: Choices) -> Me:
-    return Me(name, number, clock, choices)
 
 
 @final

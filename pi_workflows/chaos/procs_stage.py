@@ -12,6 +12,7 @@ from typing import Final, final
 from pi_workflows.chaos.procs_subject import StoreSubject
 from pi_workflows.chaos.procs_world import SceneWorld, SharedDatabase
 from pi_workflows.chaos.scene import Scene
+from pi_workflows.chaos.scene_stage import memory_folder
 from runtime.chaos.choices import Choices
 from runtime.chaos.complaints import one_line, place_of
 from runtime.chaos.outcome import ScenarioRefused
@@ -23,8 +24,6 @@ from runtime.sync_points import SyncPoint
 
 ORDERS_PER_DATABASE: Final = 400
 """Then its file is verified as a whole and a new one takes its place."""
-
-_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
 
 
 @final
@@ -152,7 +151,7 @@ def opened(
     Raises:
         ScenarioRefused: it declares no actor, or the folder is the live state directory.
     """
-    place = folder or (_MEMORY if _MEMORY.is_dir() else None)
+    place = folder or memory_folder()
     subject = StoreSubject(scenario, points)
     with (
         tempfile.TemporaryDirectory(prefix="pi-workflows-chaos-", dir=place) as made,

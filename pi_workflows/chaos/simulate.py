@@ -17,6 +17,7 @@ from pi_workflows.chaos.fault_book import FaultBook
 from pi_workflows.chaos.installation import Exposure, Installation
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.loaded_modules import modules_forgotten
+from pi_workflows.chaos.scene_stage import memory_folder
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.simulated_disk import simulated_disk
 from pi_workflows.chaos.simulated_state import Storage
@@ -102,12 +103,11 @@ def simulate(
         ScenarioRefused: code of the scenario or of a workflow has reached for the outside.
         SimulationBroken: a process failed, or the simulation did.
     """
-    memory = Path("/dev/shm")  # noqa: S108 - a private folder is made inside
     around = circumstances or Circumstances()
     clock = trio.testing.MockClock(autojump_threshold=0)
     guard = Guard()
     with (
-        TemporaryDirectory(dir=memory if memory.is_dir() else None) as made,
+        TemporaryDirectory(dir=memory_folder()) as made,
         guard.installed(),
         modules_forgotten(),
     ):
