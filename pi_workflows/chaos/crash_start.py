@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, final
+from typing import final
 
 from actors.owning import Owning
 from actors.starting_claim import StartingClaim
 from actors.state_files import StateFiles
+from pi_workflows.chaos.standing_clock import StandingClock
 from runtime.chaos.scenario import SimulatedTime
-from runtime.clock import WallMs
 from runtime.log import Log
 from runtime.world import IdSource
 from store.database import Writer
@@ -35,22 +35,6 @@ class NoLog:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-@final
-class StandingClock:
-    """The harness's wall clock as a server wants one."""
-
-    def __init__(self, clock: SimulatedTime) -> None:
-        self._clock: Final = clock
-
-    def wall_ms(self) -> WallMs:
-        """Return the harness's instant."""
-        return WallMs(self._clock.wall_ms())
-
-    def monotonic(self) -> float:
-        """Return always the same: a start takes no time."""
-        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

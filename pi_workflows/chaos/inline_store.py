@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from actors.store_actor import StoreActor
+from pi_workflows.chaos.standing_clock import StandingClock
 from runtime.chaos.scenario import SimulatedTime
 from runtime.chaos.subject import Answer
-from runtime.clock import WallMs
 from runtime.exec_spawner import ExecSpawner
 from runtime.processes import SystemProcessTable
 from runtime.sync_points import InertSyncPoints, SyncPoints
@@ -44,20 +44,6 @@ class CountedIds:
         """Return the next bytes; anybody can guess them."""
         self.drawn += 1
         return hashlib.shake_128(b"%d" % self.drawn).digest(count)
-
-
-@final
-class _Standing:
-    """The harness's clock as the store wants one; within a batch no time passes."""
-
-    def __init__(self, clock: SimulatedTime) -> None:
-        self._clock: Final = clock
-
-    def wall_ms(self) -> WallMs:
-        return WallMs(self._clock.wall_ms())
-
-    def monotonic(self) -> float:
-        return 0.0
 
 
 @final
@@ -114,7 +100,7 @@ class InlineStore:
             sync_points: what the store actor reaches; None means inert ones.
         """
         world = World(
-            clock=_Standing(clock),
+            clock=StandingClock(clock),
             ids=ids,
             randomness=random.Random(0),  # noqa: S311 - nothing is drawn from it
             commits=_AtOnce(),

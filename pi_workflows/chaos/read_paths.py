@@ -1,10 +1,10 @@
-"""Every question that the product asks its store, by name."""
+"""Every question that the product asks its store, by name; some are about one run."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from pi_workflows.chaos.courier import Courier
+from pi_workflows.protocol.ids import RunId, run_resource_id
 from store import (
     effect_lists,
     host,
@@ -28,25 +28,25 @@ from store import (
 from store.event_log import every_event
 from store.transaction import Reading
 
-ReadPath = Callable[[Reading, Courier], object]
+ReadPath = Callable[[Reading, RunId], object]
 
 PATHS: Final[Mapping[str, ReadPath]] = MappingProxyType(
     {
-        "state of a run": lambda reading, run: projection.run_state(reading, run.run_id),
-        "weight of a run": lambda reading, run: projection_weight.body_bytes(reading, run.run_id),
-        "view of a run": lambda reading, run: run_views.run_view(reading, run.run_id),
+        "state of a run": projection.run_state,
+        "weight of a run": projection_weight.body_bytes,
+        "view of a run": run_views.run_view,
         "list of runs": lambda reading, _: run_lists.page(reading, limit=10),
-        "row of a run": lambda reading, run: runs.require(reading, run.run_id),
-        "steps of a run": lambda reading, run: run_history.page(reading, run.run_id, 0),
-        "summary of a run": lambda reading, run: run_summaries.require(reading, run.run_id),
-        "last words of a run": lambda reading, run: run_queue.last_words(reading, run.run_id),
-        "bad end of a runner": lambda reading, run: runner_ends.bad_end(reading, run.run_id),
-        "progress of a run": lambda reading, run: progress.has_progressed(reading, run.run_id),
+        "row of a run": runs.require,
+        "steps of a run": lambda reading, run: run_history.page(reading, run, 0),
+        "summary of a run": run_summaries.require,
+        "last words of a run": run_queue.last_words,
+        "bad end of a runner": runner_ends.bad_end,
+        "progress of a run": progress.has_progressed,
         "list of effects": lambda reading, run: effect_lists.page(
-            reading, run_id=run.run_id, settled_too=True, limit=10
+            reading, run_id=run, settled_too=True, limit=10
         ),
         "unresolved effects": lambda reading, run: unresolved_effects.unresolved(
-            reading, run.resource, limit=64
+            reading, run_resource_id(run), limit=64
         ),
         "what may be claimed": lambda reading, _: run_queue.claimable(reading, 10),
         "what a start recovers": lambda reading, _: recovery.under_way(reading),
@@ -62,7 +62,7 @@ OF_THE_FILE: Final = frozenset({"status of the state", "verification", "quick ch
 """Questions about the file itself, which no command may ask."""
 
 
-def changes_of(path: ReadPath, reading: Reading, run: Courier) -> int:
+def changes_of(path: ReadPath, reading: Reading, run: RunId) -> int:
     """Ask one question; return how many rows were changed and how many events came by it."""
     changed, events = reading.connection.total_changes(), len(every_event(reading))
     path(reading, run)

@@ -11,7 +11,7 @@ from pi_workflows.protocol.states import RecoveryKind
 def reads_write_nothing(s: Scene) -> None:
     """Every question is asked while a run acts and is cancelled; none of them writes a row."""
     going = errand(s, RecoveryKind.MANUAL)
-    run = going.run
+    run = going.run.run_id
 
     @s.actor()
     async def runner(me: Me) -> None:
@@ -19,7 +19,7 @@ def reads_write_nothing(s: Scene) -> None:
 
     @s.actor()
     async def operator(me: Me) -> None:
-        await cancel(me, run, going.runner.claim)
+        await cancel(me, going.run, going.runner.claim)
 
     @s.actor()
     async def reader(me: Me) -> None:

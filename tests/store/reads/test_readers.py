@@ -4,58 +4,15 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from pi_workflows.protocol.ids import RunId, run_resource_id
-from store import (
-    host,
-    offline_reads,
-    progress,
-    projection,
-    projection_weight,
-    quick_check,
-    recovery,
-    run_history,
-    run_lists,
-    run_queue,
-    run_summaries,
-    run_views,
-    runner_ends,
-    runs,
-    server_counts,
-    state_status,
-    unresolved_effects,
-    verification,
-)
+from pi_workflows.chaos.read_paths import PATHS
+from pi_workflows.protocol.ids import RunId
+from store import offline_reads
 from store.wal import wal_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from store.transaction import Reading
     from tests.store.reads.conftest import ScriptedStore
 
 ID: Final = RunId("live")
-READERS: Final[dict[str, "Callable[[Reading], object]"]] = {
-    "state of a run": lambda reading: projection.run_state(reading, ID),
-    "weight of a run": lambda reading: projection_weight.body_bytes(reading, ID),
-    "view of a run": lambda reading: run_views.run_view(reading, ID),
-    "list of runs": lambda reading: run_lists.page(reading, limit=10),
-    "row of a run": lambda reading: runs.require(reading, ID),
-    "steps of a run": lambda reading: run_history.page(reading, ID, 0),
-    "summary of a run": lambda reading: run_summaries.require(reading, ID),
-    "last words of a run": lambda reading: run_queue.last_words(reading, ID),
-    "bad end of a runner": lambda reading: runner_ends.bad_end(reading, ID),
-    "progress of a run": lambda reading: progress.has_progressed(reading, ID),
-    "unresolved effects": lambda reading: unresolved_effects.unresolved(
-        reading, run_resource_id(ID), limit=64
-    ),
-    "what may be claimed": lambda reading: run_queue.claimable(reading, 10),
-    "what a start recovers": recovery.under_way,
-    "the server's claim": host.current,
-    "counts of the server": server_counts.counts,
-    "status of the state": lambda reading: state_status.state_status(reading, wal_bytes=0),
-    "verification": verification.verify,
-    "quick check": quick_check.is_sound,
-}
 QUESTIONS: Final = (offline_reads.STATUS, offline_reads.VERIFY, offline_reads.QUICK_CHECK)
 
 
@@ -77,13 +34,13 @@ def look(scripted: "ScriptedStore") -> tuple[int, bytes, int]:
     return path.stat().st_mtime_ns, log, scripted.writer.connection.total_changes()
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", PATHS)
 def test_reader_beside_the_writer_changes_no_row_and_no_byte(
     busy: "ScriptedStore", name: str
 ) -> None:
     """Case: A94."""
     before = look(busy)
-    busy.read(READERS[name])
+    busy.read(lambda reading: PATHS[name](reading, ID))
     assert busy.reader.connection.total_changes() == 0
     assert look(busy) == before
 
