@@ -157,7 +157,7 @@ class Startup:
         """Create or open the database and take the next epoch.
 
         The lock is held and its previous holder is gone, so nobody else can have the file open:
-        the log is made durable before SQLite reads it, and the dead server's claim has lapsed.
+        the log is made durable before it is served from, and the dead server's claim has lapsed.
         """
         owning = self._owning
         owning.create()

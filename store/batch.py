@@ -151,6 +151,7 @@ def run_alone(batch: Batch, command: Command[ResultT]) -> ResultT:
     """Run one command in a transaction of its own, on this thread: for start-up and for tests.
 
     Raises:
+        OutcomeUnknown: the commit failed; what the batch did may survive.
         StorageFault, StateDamaged: the disk is full, failing or damaged; nothing was written.
         BaseException: whatever else the command raised; nothing was written.
     """
@@ -168,6 +169,7 @@ def run_alone_each(batch: Batch, commands: Sequence[Command[object]]) -> list[Re
         Of each, in order, why it was refused; None when it was carried out.
 
     Raises:
+        OutcomeUnknown: the commit failed; what the batch did may survive.
         StorageFault, StateDamaged: the disk is full, failing or damaged; nothing was written.
         BaseException: whatever else a command raised; nothing was written.
     """
