@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast, overload
 
 from pi_workflows.authoring.callables import caller_frame, caller_location, location_of, takes
-from pi_workflows.authoring.choices import ROUTE_PATH
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.declaration import DeclaredNode, NodeOptions, declare_node
@@ -16,12 +15,12 @@ from pi_workflows.authoring.definition import (
     ShellOptions,
     TitleCallback,
 )
+from pi_workflows.authoring.edges import Edges
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.errors import Location, Problems
-from pi_workflows.authoring.graph import INVALID, DeclaredEdge, Graph
+from pi_workflows.authoring.graph import INVALID, Graph
 from pi_workflows.authoring.handles import Node
 from pi_workflows.authoring.retry import Retry
-from pi_workflows.authoring.route import K, Route
 from pi_workflows.authoring.rules import (
     callable_rule,
     contract_id_rule,
@@ -34,14 +33,14 @@ from pi_workflows.authoring.rules import (
 from pi_workflows.authoring.shell import OUTPUT_CHARS_DEFAULT, ShellResult
 from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT, TimeoutOption
 from pi_workflows.authoring.updates import LineParser, UpdateLines
-from pi_workflows.protocol.definition import MAX_STEPS_DEFAULT, OUTCOME_PATH
+from pi_workflows.protocol.definition import MAX_STEPS_DEFAULT
 from pi_workflows.protocol.states import NodeType
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
 T = TypeVar("T")
 
 
-class Workflow(Generic[I]):
+class Workflow(Edges, Generic[I]):
     """A workflow being written: decorate functions, draw edges between their handles, `build()`.
 
     Problems are collected while it is written, so that `build()` names all of them at once.
@@ -92,6 +91,7 @@ class Workflow(Generic[I]):
         presentation_prompt: Any = None,
         source: str | Path | None = None,
     ) -> None:
+        super().__init__(Problems(name))
         self._name = name
         self._input = input
         self._title = title
@@ -101,10 +101,7 @@ class Workflow(Generic[I]):
         self._source = source
         self._location = caller_location()
         self._nodes: dict[str, DeclaredNode] = {}
-        self._edges: list[DeclaredEdge] = []
         self._owner = object()
-        self._built = False
-        self._problems = Problems(name)
         for broken in (
             workflow_name_rule(name),
             contract_id_rule(contract_id),
@@ -229,47 +226,6 @@ class Workflow(Generic[I]):
         )
         return ShellDecorator(lambda fn: self._declare(fn, options))
 
-    def edge(self, source: Node[Any], target: Node[Any]) -> None:
-        """Go from `source` to `target` after outcome `ok`; any other outcome ends the run."""
-        self._add_edge(
-            DeclaredEdge(call="wf.edge", source=source, location=caller_location(), to=target)
-        )
-
-    def switch(self, node: Node[Any], on: str, cases: Mapping[Any, Node[Any]]) -> None:
-        """Choose the target by a value of the node's output or result.
-
-        Args:
-            on: dotted path below `$.` or `$output.` (the output) or `$result.` (the record).
-            cases: targets by value: text, number, boolean, or an enum member of one of them. A
-                value without a case fails the run.
-        """
-        self._switch("wf.switch", node, on, cases)
-
-    def route(self, node: Node[Route[K]], cases: Mapping[K, Node[Any]]) -> None:
-        """Choose the target by the `route` of the node's output; every member needs a case."""
-        self._switch("wf.route", node, ROUTE_PATH, cases)
-
-    def on_outcome(
-        self,
-        node: Node[Any],
-        *,
-        ok: Node[Any],
-        failed: Node[Any] | None = None,
-        timed_out: Node[Any] | None = None,
-    ) -> None:
-        """Choose the target by how the node ended; this alone routes after a failure.
-
-        Args:
-            failed: None ends the run `failed` with the node's error.
-            timed_out: None ends the run `timed_out` with the node's error.
-        """
-        cases = {"ok": ok}
-        if failed is not None:
-            cases["failed"] = failed
-        if timed_out is not None:
-            cases["timed_out"] = timed_out
-        self._switch("wf.on_outcome", node, OUTCOME_PATH, cases)
-
     def build(self, start: Node[Any]) -> Definition:
         """Check everything and freeze the workflow.
 
@@ -343,20 +299,6 @@ class Workflow(Generic[I]):
             self._problems.add(INVALID, message, node=node_id, location=location)
         self._nodes.setdefault(node_id, node)
         return node.handle
-
-    def _switch(self, call: str, node: object, on: object, cases: object) -> None:
-        location = caller_location()
-        self._add_edge(DeclaredEdge(call=call, source=node, location=location, on=on, cases=cases))
-
-    def _add_edge(self, edge: DeclaredEdge) -> None:
-        self._refuse_if_built()
-        self._edges.append(edge)
-
-    def _refuse_if_built(self) -> None:
-        if self._built:
-            message = "it is built already; declare everything before wf.build(...)."
-            self._problems.add(INVALID, message, location=caller_location())
-            self._problems.fail()
 
 
 def _title(title: Any) -> str | TitleCallback | None:  # noqa: ANN401 - checked by its rule

@@ -1,0 +1,80 @@
+"""How edges are drawn between the nodes of a workflow: one call per edge."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pi_workflows.authoring.callables import caller_location
+from pi_workflows.authoring.choices import ROUTE_PATH
+from pi_workflows.authoring.errors import Problems
+from pi_workflows.authoring.graph import INVALID, DeclaredEdge
+from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.route import K, Route
+from pi_workflows.protocol.definition import OUTCOME_PATH
+
+
+class Edges:
+    """A workflow that is being written, as far as its edges go; `build()` checks them all.
+
+    Args:
+        problems: where findings go.
+    """
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._edges: list[DeclaredEdge] = []
+        self._built = False
+
+    def edge(self, source: Node[Any], target: Node[Any]) -> None:
+        """Go from `source` to `target` after outcome `ok`; any other outcome ends the run."""
+        self._draw(
+            DeclaredEdge(call="wf.edge", source=source, location=caller_location(), to=target)
+        )
+
+    def switch(self, node: Node[Any], on: str, cases: Mapping[Any, Node[Any]]) -> None:
+        """Choose the target by a value of the node's output or result.
+
+        Args:
+            on: dotted path below `$.` or `$output.` (the output) or `$result.` (the record).
+            cases: targets by value: text, number, boolean, or an enum member of one of them. A
+                value without a case fails the run.
+        """
+        self._switch("wf.switch", node, on, cases)
+
+    def route(self, node: Node[Route[K]], cases: Mapping[K, Node[Any]]) -> None:
+        """Choose the target by the `route` of the node's output; every member needs a case."""
+        self._switch("wf.route", node, ROUTE_PATH, cases)
+
+    def on_outcome(
+        self,
+        node: Node[Any],
+        *,
+        ok: Node[Any],
+        failed: Node[Any] | None = None,
+        timed_out: Node[Any] | None = None,
+    ) -> None:
+        """Choose the target by how the node ended; this alone routes after a failure.
+
+        Args:
+            failed: None ends the run `failed` with the node's error.
+            timed_out: None ends the run `timed_out` with the node's error.
+        """
+        cases = {"ok": ok}
+        if failed is not None:
+            cases["failed"] = failed
+        if timed_out is not None:
+            cases["timed_out"] = timed_out
+        self._switch("wf.on_outcome", node, OUTCOME_PATH, cases)
+
+    def _switch(self, call: str, node: object, on: object, cases: object) -> None:
+        location = caller_location()
+        self._draw(DeclaredEdge(call=call, source=node, location=location, on=on, cases=cases))
+
+    def _draw(self, edge: DeclaredEdge) -> None:
+        self._refuse_if_built()
+        self._edges.append(edge)
+
+    def _refuse_if_built(self) -> None:
+        if self._built:
+            message = "it is built already; declare everything before wf.build(...)."
+            self._problems.add(INVALID, message, location=caller_location())
+            self._problems.fail()
