@@ -66,20 +66,22 @@ class DiskStateFiles:
             files: replaces the file operations; None means the operating system's.
             vfs: name of the registered VFS of SQLite's; None means its own.
         """
-        self._paths: Final = paths
+        self._directory: Final = paths.state_dir
+        self._database: Final = paths.database
+        self._older_state: Final = paths.older_state
         self._vfs: Final = vfs
         self._files: Final = files or OsFiles()
 
     def prepare(self) -> None:
         """Prepare the directory; see `prepare_state_dir` for what it raises."""
-        prepare_state_dir(self._paths.state_dir)
+        prepare_state_dir(self._directory)
 
     def create(self, now: int) -> bool:
         """Create the file; see `create_database` for what it raises."""
         return create_database(
-            self._paths.database,
+            self._database,
             now=now,
-            older_state=self._paths.older_state,
+            older_state=self._older_state,
             files=self._files,
             vfs=self._vfs,
         )
@@ -87,17 +89,17 @@ class DiskStateFiles:
     def open_writer(self) -> Writer:
         """Open it for writing; see `open_writer` for what it raises."""
         return open_writer(
-            self._paths.database, after_unclean_stop=True, files=self._files, vfs=self._vfs
+            self._database, after_unclean_stop=True, files=self._files, vfs=self._vfs
         )
 
     def open_reader(self) -> Reader:
         """Open it for reading; see `open_reader` for what it raises."""
-        return open_reader(self._paths.database, vfs=self._vfs)
+        return open_reader(self._database, vfs=self._vfs)
 
     def host_row(self) -> HostRow | None:
         """Read the claim through a reader of its own."""
         try:
-            reader = open_reader(self._paths.database, vfs=self._vfs)
+            reader = open_reader(self._database, vfs=self._vfs)
             try:
                 return host.current(Reading(reader.connection, 0))
             finally:
@@ -107,8 +109,8 @@ class DiskStateFiles:
 
     def wal_bytes(self) -> int:
         """Return the size of the log."""
-        return wal_bytes(self._paths.database, self._files)
+        return wal_bytes(self._database, self._files)
 
     def database_bytes(self) -> int:
         """Return the size of the file."""
-        return self._paths.database.stat().st_size
+        return self._database.stat().st_size

@@ -60,14 +60,34 @@ class Account:
         self.goal: Final = -(-goal // wanted.part[1]) if wanted.seeds is None else 0
         tally.promised = self.goal
         self._is_short = False
+        self._is_first = False
 
-    def is_enough(self) -> bool:
-        """Say whether there is nothing left to do, or no time."""
+    def is_over(self) -> bool:
+        """Say whether to stop, however little was explored: no time is left, or much is broken."""
         is_late = self._ends_s is not None and time.monotonic() >= self._ends_s
         if is_late or self.tally.broken >= self._wanted.findings_max:
             self._is_short = True
             return True
-        return bool(self.goal) and (self.tally.distinct or 0) >= self.goal
+        return False
+
+    def is_enough(self) -> bool:
+        """Say whether there is nothing left to do, or no time."""
+        return self.is_over() or (bool(self.goal) and (self.tally.distinct or 0) >= self.goal)
+
+    def begin_life(self, places: int) -> bool:
+        """Say whether a life is the first of all parts; only of that one places are counted.
+
+        Args:
+            places: at how many of its places faults can be put.
+        """
+        self._is_first = self.part[0] == 0 and self.tally.places is None
+        if self._is_first:
+            self.tally.places = places
+        return self._is_first
+
+    def reached_place(self) -> None:
+        """Note that every fault was put at one place of this life."""
+        self.tally.reached += self._is_first
 
     def seeds(self) -> Iterator[int]:
         """Return the seeds of this part's lives.

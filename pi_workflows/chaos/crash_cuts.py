@@ -7,12 +7,14 @@ from typing import Final, NamedTuple
 
 from pi_workflows.chaos.crash_account import Account, order_of
 from pi_workflows.chaos.crash_ground import Ground, Lived
-from pi_workflows.chaos.crash_life import complaint_of
+from pi_workflows.chaos.crash_life import Life, complaint_of
+from pi_workflows.chaos.crash_reopening import ToldOf
 from pi_workflows.chaos.crash_words import (
     FIRST,
     FIRST_AT,
     FLUSH_FAILED,
     KILLED,
+    POWER_CUT,
     cut_choices,
 )
 from runtime.chaos.choices import Choices
@@ -38,13 +40,13 @@ class Cut(NamedTuple):
     left: Survivors
 
 
-def cuts(disk: DiskModel, label: str, seed: int) -> Iterator[Cut]:
-    """Cut the power now, in every way that makes a difference."""
+def cuts(disk: DiskModel, label: str, seed: int, tearings: int = TEARINGS) -> Iterator[Cut]:
+    """Cut the power now, in every way that makes a difference; tear in so many ways."""
     if disk.is_settled:
         yield Cut(Persistence.KEPT, 0, survive(disk, label, seed, Persistence.KEPT, 0))
         return
     for persistence in Persistence:
-        for tearing in range(1 if persistence in _WHOLE else TEARINGS):
+        for tearing in range(1 if persistence in _WHOLE else tearings):
             left = survive(disk, label, seed, persistence, tearing)
             yield Cut(persistence, tearing, left)
 
@@ -57,8 +59,28 @@ def survive(
     return survivors(disk, persistence, draws)
 
 
+class Following(NamedTuple):
+    """A life that is followed operation by operation, and what is known of it.
+
+    Attributes:
+        disk: as it is before the next operation; it goes on with the life.
+        told: what whoever finds one of its versions may have been told.
+        decided: the choices that have led here.
+        fault: what its power cuts count as; those without a first fault by model of persistence.
+        seen: what power cuts have left before; it grows.
+    """
+
+    life: Life
+    disk: DiskModel
+    seed: int
+    told: ToldOf
+    decided: dict[str, str]
+    fault: str
+    seen: set[object]
+
+
 def explore_cuts(ground: Ground, account: Account) -> None:
-    """Cut the power in life after life, until there are enough."""
+    """Cut the power in life after life, until there are enough; the first is cut everywhere."""
     seen: set[object] = set()
     for seed in account.seeds():
         if account.is_enough():
@@ -72,27 +94,41 @@ def explore_cuts(ground: Ground, account: Account) -> None:
 
 
 def _explore_life(ground: Ground, account: Account, lived: Lived, seen: set[object]) -> None:
-    life, disk, seed = lived.life, lived.disk.copy(), lived.seed
-    told = life.told()
+    life, unusual = lived.life, dict(lived.choices.unusual)
+    here = Following(life, lived.disk.copy(), lived.seed, life.told(), unusual, POWER_CUT, seen)
     step = 1
     if account.goal:
         step = max(1, life.position * _STATES_PER_OPERATION // account.goal)
+    tearings = TEARINGS if step == 1 else 1
+    is_whole = account.begin_life(life.position)
     for position, operation in enumerate(life.log.operations, 1):
-        disk.apply(operation)
-        if (position + seed) % step:
+        here.disk.apply(operation)
+        if not is_whole and (position + lived.seed) % step:
             continue
-        if account.is_enough():
+        if account.is_over() if is_whole else account.is_enough():
             return
-        for cut in cuts(disk, operation.label, seed):
-            key = cut.left.key
-            if key in seen:
-                continue
-            seen.add(key)
-            account.count(f"power cut, kept {cut.persistence}")
-            complaint = ground.judge.complaint(cut.left, life.history, position, told)
-            if complaint is not None:
-                chosen = cut_choices(operation.label, cut.persistence, cut.tearing)
-                account.broke({**lived.choices.unusual, **chosen}, seed, complaint)
+        _cut(ground, account, here, position, tearings)
+        account.reached_place()
+
+
+def _cut(
+    ground: Ground, account: Account, here: Following, position: int, tearings: int = TEARINGS
+) -> None:
+    """Cut the power after an operation, in every way; what was left before counts once.
+
+    What may be found there can be more than when it was left before, so it is judged anew.
+    """
+    operation = here.life.log.operations[position - 1]
+    for cut in cuts(here.disk, operation.label, here.seed, tearings):
+        key = cut.left.key
+        if key not in here.seen:
+            here.seen.add(key)
+            kept = f", kept {cut.persistence}" if here.fault == POWER_CUT else ""
+            account.count(f"{here.fault}{kept}")
+        complaint = ground.judge.complaint(cut.left, here.life.history, position, here.told)
+        if complaint is not None:
+            chosen = cut_choices(operation.label, cut.persistence, cut.tearing)
+            account.broke({**here.decided, **chosen}, here.seed, complaint)
 
 
 class First(NamedTuple):
@@ -117,10 +153,12 @@ def explore_double_faults(ground: Ground, account: Account) -> None:
         lived = ground.live(Choices(order_of(seed)), seed)
         if complaint_of(lived.life) is not None:
             return  # Found by the power cuts.
+        account.begin_life(len(_places(lived)))
         for first in _first_faults(lived):
             if account.is_enough():
                 return
             _explore_restart(ground, account, lived, first)
+            account.reached_place()
 
 
 def first_faults_at(disk: DiskModel, operation: Operation, position: int) -> list[First]:
@@ -140,17 +178,24 @@ def first_faults_at(disk: DiskModel, operation: Operation, position: int) -> lis
     return found
 
 
+def _places(lived: Lived) -> list[tuple[int, str]]:
+    """Return where a first fault can strike: after which operation, and which."""
+    flushes = [
+        (position, FLUSH_FAILED)
+        for position, operation in enumerate(lived.life.log.operations, 1)
+        if operation.doing is Doing.SYNC
+    ]
+    return [(position, KILLED) for position in range(1, lived.life.position + 1)] + flushes
+
+
 def _first_faults(lived: Lived) -> Iterator[First]:
     """Return every first fault of a life, kills and failed flushes in turn, evenly spread."""
     operations = lived.life.log.operations
-    positions = range(1, len(operations) + 1)
-    kills = [(position, KILLED) for position in positions]
-    flushes = [
-        (position, FLUSH_FAILED)
-        for position in positions
-        if operations[position - 1].doing is Doing.SYNC
+    places = _places(lived)
+    kinds = [
+        _spread([place for place in places if place[1] == kind], lived.seed)
+        for kind in (KILLED, FLUSH_FAILED)
     ]
-    kinds = [_spread(kills, lived.seed), _spread(flushes, lived.seed)]
     pairs = itertools.zip_longest(*(kinds if lived.seed % 2 == 0 else reversed(kinds)))
     for position, kind in (each for pair in pairs for each in pair if each is not None):
         disk = lived.disk.copy()
@@ -175,18 +220,9 @@ def _explore_restart(ground: Ground, account: Account, lived: Lived, first: Firs
     if complaint is not None:
         account.broke(began, seed, complaint)
         return
-    told = [life.told_between(first.position, first.position)] * len(restarted.history.versions)
-    seen: set[object] = set()
-    disk = first.disk.copy()
+    known = life.told_between(first.position, first.position)
+    fault = f"{first.kind}, then {POWER_CUT}"
+    here = Following(restarted, first.disk.copy(), seed, lambda _: known, began, fault, set())
     for position, operation in enumerate(restarted.log.operations, 1):
-        disk.apply(operation)
-        for cut in cuts(disk, operation.label, seed):
-            key = cut.left.key
-            if key in seen:
-                continue
-            seen.add(key)
-            account.count(f"{first.kind}, then power cut")
-            complaint = ground.judge.complaint(cut.left, restarted.history, position, told)
-            if complaint is not None:
-                chosen = cut_choices(operation.label, cut.persistence, cut.tearing)
-                account.broke({**began, **chosen}, seed, complaint)
+        here.disk.apply(operation)
+        _cut(ground, account, here, position)

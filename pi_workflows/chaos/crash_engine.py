@@ -69,6 +69,7 @@ class CrashEngine:
                 ground.judge.begin_counting(ground.check_names)
                 explore(ground, account)
                 account.tally.checks.update(ground.judge.checks)
+                account.tally.examined = ground.judge.examined
                 account.tally.fault_kinds = _kinds_of(unit)
                 tallies.append(account.close())
         return tallies

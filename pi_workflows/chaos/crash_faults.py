@@ -6,7 +6,7 @@ next start, and the commands beside it are unharmed.
 
 import zlib
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 from pi_workflows.chaos.crash_account import Account, order_of
 from pi_workflows.chaos.crash_cuts import survive
@@ -27,6 +27,7 @@ from pi_workflows.chaos.crash_words import (
 )
 from runtime.chaos.choices import Choices, Replayed
 from runtime.chaos.disk_faults import Failure, Fault, Faults
+from runtime.chaos.disk_log import DiskLog
 from runtime.chaos.disk_model import DiskModel
 from runtime.chaos.disk_survivors import Persistence
 
@@ -53,6 +54,27 @@ class Failed:
     faults: Faults
 
 
+@final
+class Course:
+    """The disk of a life in which nothing fails, at any position of it."""
+
+    def __init__(self, disk: DiskModel, log: DiskLog) -> None:
+        """`disk` is as it was before; it is not changed."""
+        self._before: Final = disk
+        self._log: Final = log
+        self._disk = disk.copy()
+        self._position = 0
+
+    def at(self, position: int) -> DiskModel:
+        """Return a disk that goes its own way; fast where positions rise."""
+        if position < self._position:
+            self._disk, self._position = self._before.copy(), 0
+        for operation in self._log.operations[self._position : position]:
+            self._disk.apply(operation)
+        self._position = position
+        return self._disk.copy()
+
+
 class References(NamedTuple):
     """What happens where nothing fails.
 
@@ -61,19 +83,22 @@ class References(NamedTuple):
         killed: its disk then.
         position: in it, then.
         restarted: the start of the next server.
+        courses: the disk of the life, and of the start.
     """
 
     lived: Lived
     killed: DiskModel
     position: int
     restarted: Life
+    courses: tuple[Course, Course]
 
 
 def references_of(ground: Ground, lived: Lived) -> References:
     """Kill a life and start the next server, without any fault."""
     killed, position = _killed(lived)
     restarted = ground.restart(killed, lived.life.history, position, lived.seed)
-    return References(lived, killed, position, restarted)
+    courses = (Course(lived.disk, lived.life.log), Course(killed, restarted.log))
+    return References(lived, killed, position, restarted, courses)
 
 
 def explore_faults(ground: Ground, account: Account) -> None:
@@ -114,15 +139,18 @@ def fail(ground: Ground, references: References, place: str, fault: Fault) -> Fa
     if place == FIRST_LIFE:
         failing = Failing(faults, reference)
         again = ground.live(Choices(Replayed(lived.choices.unusual)), lived.seed, failing)
-        life, disk = again.life, again.disk
+        life, course = again.life, references.courses[0]
     else:
         failing = Failing(faults, references.restarted)
-        disk, position = references.killed.copy(), references.position
-        life = ground.restart(disk, reference.history, position, lived.seed, failing)
+        killed, position, course = references.killed, references.position, references.courses[1]
+        life = ground.restart(killed, reference.history, position, lived.seed, failing)
         life.acknowledged, life.sent = reference.acknowledged, reference.sent
         life.known = [replace(reference.known_at(position), position=0)]
     life.checks = reference.checks
-    for operation in life.log.operations:
+    # Until the first call fails the same is done to the disk as where none does.
+    struck_at = life.log.struck_at or 0
+    disk = course.at(struck_at)
+    for operation in life.log.operations[struck_at:]:
         disk.apply(operation)
     _note_what_was_under_way(life, failing.reference)
     return Failed(life, disk, faults)

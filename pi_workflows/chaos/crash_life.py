@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, final
 
 from actors.errors import DatabaseDamaged
 from actors.state_files import StateFiles
-from pi_workflows.chaos.crash_reopening import Told
+from pi_workflows.chaos.crash_reopening import Told, ToldOf
 from pi_workflows.chaos.crash_start import Serving, Step, come_up
 from pi_workflows.chaos.inline_store import CountedIds
 from pi_workflows.chaos.scene import Acknowledged, Sent
@@ -89,18 +90,19 @@ class Life:
         """Return what was known at a position."""
         return next(known for known in reversed(self.known) if known.position <= position)
 
-    def told(self) -> list[Told]:
+    def told(self) -> ToldOf:
         """Return for each version what actors may know when it is the newest on the disk.
 
         That is everything from when its commit began until somebody relies on the next one.
         """
-        told: list[Told] = []
+        spans: list[tuple[int, int]] = []
         end = self.position
         for version in reversed(self.history.versions):
-            told.append(self.told_between(max(version.begun, 0), end))
+            spans.append((max(version.begun, 0), end))
             if version.told is not None:
                 end = min(end, version.told - 1)
-        return told[::-1]
+        spans.reverse()
+        return cache(lambda index: self.told_between(*spans[index]))
 
     def told_between(self, first: int, last: int) -> Told:
         """Return what was known at any of these positions."""

@@ -1,5 +1,6 @@
 """Opening what a power cut has left, by the real start of a server, and looking at it closely."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
@@ -42,19 +43,28 @@ class Told:
     fingerprint: int
 
 
+ToldOf = Callable[[int], Told]
+"""Returns for the index of a version what whoever finds it may have been told before."""
+
+
 class Complaint(Exception):
     """What is found is not what must be; the text is one line, with the promise in front."""
 
 
 @final
 class Reopening:
-    """A machine on which files are opened again, one set after the other."""
+    """A machine on which files are opened again, one set after the other.
+
+    Attributes:
+        checks: how often each invariant of a scenario has been held against a state.
+    """
 
     def __init__(self, paths: StatePaths, clock: SimulatedTime) -> None:
         """Use the directory of `paths`, a real one, for nothing else."""
         self._paths: Final = paths
         self._state: Final = DiskStateFiles(paths)
         self._clock: Final = clock
+        self.checks: Final[Counter[str]] = Counter()
         self._state.prepare()
 
     def examine(self, content: Mapping[str, bytes], database: bytes | None, told: Told) -> None:
@@ -79,7 +89,7 @@ class Reopening:
                 _require_same(writer, database)
             if step in {Step.OPENED, Step.RECOVERED}:
                 epochs.append(host.current(reading).epoch)
-                _look(reading, told)
+                self._look(reading, told)
 
         try:
             serving = come_up(self._state, self._clock, ids, _SERVER, reached)
@@ -90,27 +100,27 @@ class Reopening:
         if epochs[1] != epochs[0] + 1:
             raise Complaint(f"P3: epoch {epochs[0]} is followed by {epochs[1]}")
 
+    def _look(self, reading: Reading, told: Told) -> None:
+        """Hold every promise that can be held against one state."""
+        report = verify(reading)
+        if report["ok"] is not True:
+            raise Complaint(f"P12: state verify finds {_words(report)}")
+        for acknowledged, sent in told.looks:
+            for known in acknowledged:
+                if isinstance(known.result, Claim):
+                    _require_generation(reading, known.result)
+            look = Look(reading, acknowledged, sent)
+            for name, check in told.checks.items():
+                self.checks[name] += 1
+                try:
+                    check(look)
+                except (AssertionError, StoreError) as broken:
+                    raise Complaint(f"{name}: {one_line(broken)}") from broken
+
 
 def _require_same(writer: Writer, database: bytes) -> None:
     if writer.connection.serialize("main") != database:
         raise Complaint("P1: the server opens something else than SQLite recovers")
-
-
-def _look(reading: Reading, told: Told) -> None:
-    """Hold every promise that can be held against one state."""
-    report = verify(reading)
-    if report["ok"] is not True:
-        raise Complaint(f"P12: state verify finds {_words(report)}")
-    for acknowledged, sent in told.looks:
-        for known in acknowledged:
-            if isinstance(known.result, Claim):
-                _require_generation(reading, known.result)
-        look = Look(reading, acknowledged, sent)
-        for name, check in told.checks.items():
-            try:
-                check(look)
-            except (AssertionError, StoreError) as broken:
-                raise Complaint(f"{name}: {one_line(broken)}") from broken
 
 
 def _require_generation(reading: Reading, claim: Claim) -> None:

@@ -1,6 +1,6 @@
 """One power cut or fault again, from its choices alone, told as a timeline."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -8,7 +8,7 @@ from pi_workflows.chaos.crash_cuts import first_faults_at, survive
 from pi_workflows.chaos.crash_faults import AFTER, fail, judge, references_of
 from pi_workflows.chaos.crash_ground import Ground, Lived
 from pi_workflows.chaos.crash_life import Life, complaint_of
-from pi_workflows.chaos.crash_reopening import Told
+from pi_workflows.chaos.crash_reopening import ToldOf
 from pi_workflows.chaos.crash_words import (
     CALLS_MAX,
     DISK_FAULT,
@@ -113,7 +113,7 @@ def _tell_cut(
     disk: DiskModel,
     choices: Choices,
     *,
-    told: Sequence[Told],
+    told: ToldOf,
     seed: int,
 ) -> None:
     """Cut the power after the chosen operation; `disk` is as it was before the life."""
@@ -159,8 +159,9 @@ def _tell_restart(
     story.complaint = complaint_of(restarted)
     if story.complaint is None:
         known = life.told_between(first.position, first.position)
-        told = [known] * len(restarted.history.versions)
-        _tell_cut(ground, story, restarted, first.disk, choices, told=told, seed=lived.seed)
+        _tell_cut(
+            ground, story, restarted, first.disk, choices, told=lambda _: known, seed=lived.seed
+        )
 
 
 def _tell_failure(

@@ -88,6 +88,7 @@ class DiskLog:
         place: what is going on, for labels: "commit 3".
         strikes: who decides what fails; may be replaced at any time.
         lies: flushes are not carried out although they say so.
+        struck_at: how many operations were done when a call first failed; None: none has.
     """
 
     def __init__(
@@ -107,13 +108,17 @@ class DiskLog:
         self.place = ""
         self.strikes: Strikes = strikes or NoFaults()
         self.lies = False
+        self.struck_at: int | None = None
         self.names: Final = dict(names or {})
         self._files = max([files, *self.names.values()])
         self._numbers: Final[Counter[str]] = Counter()
 
     def strike(self, call: str, name: str) -> Failure | None:
         """Return how a call is to fail; None lets it succeed."""
-        return self.strikes.strike(call, name)
+        failure = self.strikes.strike(call, name)
+        if failure is not None and self.struck_at is None:
+            self.struck_at = len(self.operations)
+        return failure
 
     def file_of(self, name: str) -> int:
         """Return the number of the file that has this name; a new name is a new file."""

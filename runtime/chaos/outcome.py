@@ -95,6 +95,10 @@ class Tally:
         all_promised: every possible one is promised, however many that are.
         faults: how often each kind of fault really happened.
         fault_kinds: the kinds that were asked for; one that never fired is reported.
+        reached: at how many places of the first course of events every fault was put.
+        places: how many places there are in that one; None when unknown.
+        examined: how many of the distinct ones went through everything there is to check, where
+            those that cannot be told apart go that way once; None where each does.
         pairs: pairs of places "A at p | B at q" that were seen at once.
         pairs_feasible: how many such pairs there can be at most; None when unknown.
         checks: how often each invariant ran; one that never ran is reported.
@@ -114,6 +118,9 @@ class Tally:
     all_promised: bool = False
     faults: Counter[str] = field(default_factory=Counter)
     fault_kinds: frozenset[str] = frozenset()
+    reached: int = 0
+    places: int | None = None
+    examined: int | None = None
     pairs: set[str] = field(default_factory=set)
     pairs_feasible: int | None = None
     checks: Counter[str] = field(default_factory=Counter)
@@ -131,6 +138,9 @@ class Tally:
         self.promised += part.promised
         self.faults += part.faults
         self.fault_kinds |= part.fault_kinds
+        self.reached += part.reached
+        self.places = _sum(self.places, part.places)
+        self.examined = _sum(self.examined, part.examined)
         self.pairs |= part.pairs
         if self.pairs_feasible is not None:
             self.pairs_feasible = max(self.pairs_feasible, part.pairs_feasible or 0)
@@ -166,3 +176,7 @@ class Tally:
         if self.unit == "orders" and self.complete and self.explored == 1:
             spots.append("there is one order only")
         return spots
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)

@@ -157,6 +157,8 @@ def _tally_json(tally: Tally) -> JsonObject:
         "faults": dict(sorted(tally.faults.items())),
         "faultKinds": list[JsonValue](sorted(tally.fault_kinds)),
         "pairs": {"seen": len(tally.pairs), "feasible": tally.pairs_feasible},
+        "places": {"reached": tally.reached, "known": tally.places},
+        "examined": tally.examined,
         "checks": dict(sorted(tally.checks.items())),
         "blindSpots": list[JsonValue](tally.blind_spots),
         "broken": tally.broken,

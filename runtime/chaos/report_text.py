@@ -14,9 +14,10 @@ WIDTH: Final = 100
 ROWS_MAX: Final = 40
 """More tallies are shown as one row for each engine and unit."""
 
-_HEADERS: Final = ("ENGINE", "SCENARIO", "EXPLORED", "COMPLETE", "PAIRS", "WORK", "FAULTS")
-_HEADERS_IN_ALL: Final = ("ENGINE", "EXPLORED", "COMPLETE", "PAIRS", "WORK", "FAULTS")
-_NUMBERS: Final = frozenset({"EXPLORED", "PAIRS", "WORK"})
+_FIGURES: Final = ("EXPLORED", "EXAMINED", "COMPLETE", "PLACES", "PAIRS", "WORK", "FAULTS")
+_HEADERS: Final = ("ENGINE", "SCENARIO", *_FIGURES)
+_HEADERS_IN_ALL: Final = ("ENGINE", *_FIGURES)
+_NUMBERS: Final = frozenset({"EXPLORED", "EXAMINED", "PLACES", "PAIRS", "WORK"})
 _BLIND_MAX: Final = 20
 _WORDS_MAX: Final = 30
 _MINUTE_S: Final = 60
@@ -97,7 +98,9 @@ def _cells(tally: Tally) -> tuple[str, ...]:
         tally.engine,
         tally.scenario,
         f"{distinct}{tally.explored:,} {tally.unit}",
+        "" if tally.examined is None else f"{tally.examined:,}",
         "yes" if tally.complete else "no",
+        "" if tally.places is None else f"{tally.reached:,}/{tally.places:,}",
         f"{len(tally.pairs)}{feasible}" if tally.pairs or feasible else "",
         _took(tally.seconds),
         _faults(tally.faults),
@@ -110,10 +113,15 @@ def _cells_in_all(report: Report, engine: str, unit: str) -> tuple[str, ...]:
     done = sum(tally.done for tally in tallies)
     distinct = "" if done == explored else f"{done:,} distinct of "
     pairs = sum(len(tally.pairs) for tally in tallies)
+    examined = [tally.examined for tally in tallies if tally.examined is not None]
+    places = [tally.places for tally in tallies if tally.places is not None]
+    reached = sum(tally.reached for tally in tallies)
     return (
         engine,
         f"{distinct}{explored:,} {unit}",
+        f"{sum(examined):,}" if examined else "",
         f"{sum(tally.complete for tally in tallies)} of {len(tallies)} scenarios",
+        f"{reached:,}/{sum(places):,}" if places else "",
         f"{pairs:,}" if pairs else "",
         _took(sum(tally.seconds for tally in tallies)),
         _faults(sum((tally.faults for tally in tallies), Counter[str]())),

@@ -13,6 +13,12 @@ from typing_extensions import override
 
 _SECTOR: Final = 4096
 
+LOG_HEADER: Final = 32
+"""Bytes in front of the first frame of a log."""
+
+FRAME: Final = 24 + 4096
+"""Bytes of a frame: its header and one page; no database of ours has other pages."""
+
 # The index of the log in memory, and one look at the first page.
 _RECOVER: Final = "PRAGMA locking_mode = EXCLUSIVE; BEGIN IMMEDIATE; ROLLBACK"
 
@@ -23,12 +29,17 @@ class NotRecoverable(Exception):
 
 @final
 class Recoverer:
-    """Recovers one set of files after the other; close it in the end."""
+    """Recovers one set of files after the other; close it in the end.
+
+    Attributes:
+        frames: how many pages of the log the files recovered last owe to committed transactions.
+    """
 
     def __init__(self, name: str) -> None:
         """`name` of a VFS, unique in the process."""
         self._vfs: Final = _MemoryVfs(name)
         self._name: Final = name
+        self.frames = 0
 
     def close(self) -> None:
         """Forget the file system."""
@@ -52,7 +63,8 @@ class Recoverer:
             try:
                 connection.execute(_RECOVER).fetchall()
                 connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-                connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                frames, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                self.frames = max(frames, 0)
             finally:
                 connection.close()
         except apsw.Error as error:

@@ -9,14 +9,19 @@ import pytest
 from actors.store_actor import StoreActor
 from pi_workflows.chaos.crash_engine import DOUBLE_FAULTS, IO_ERRORS, POWER_CUTS, CrashEngine
 from pi_workflows.chaos.crash_faults import AFTER, fail, judge, references_of
-from pi_workflows.chaos.crash_ground import ground_of
+from pi_workflows.chaos.crash_ground import Ground, ground_of
+from pi_workflows.chaos.crash_judge import Judge
 from pi_workflows.chaos.crash_life import complaint_of
+from pi_workflows.chaos.crash_reopening import Told
 from pi_workflows.chaos.crash_words import FIRST_LIFE, NEXT_START
 from pi_workflows.chaos.registry import SCENARIOS
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from runtime.chaos.choices import Benign, Choices
 from runtime.chaos.disk_faults import Failure, Fault
+from runtime.chaos.disk_history import History
 from runtime.chaos.disk_log import DiskLog, Doing
+from runtime.chaos.disk_model import Patch
+from runtime.chaos.disk_survivors import SurvivingFile, Survivors
 from runtime.chaos.engine import Wanted
 from runtime.chaos.outcome import ScenarioRefused, Tally, Verdict
 from store import host, opening, wal
@@ -103,6 +108,107 @@ def test_parts_share_the_work() -> None:
             whole.add(part)
         assert whole.verdict is Verdict.HELD
         assert (whole.distinct or 0) >= SMALL[whole.unit]
+
+
+def test_every_operation_of_the_first_life_is_cut_however_few_states_are_wanted() -> None:
+    tally = explored({POWER_CUTS: 1, DOUBLE_FAULTS: 1, IO_ERRORS: 1})[POWER_CUTS]
+    with ground_of(a_few_writes) as ground:
+        operations = ground.live(Choices(Benign()), 0).life.position
+    assert tally.reached == tally.places == operations
+    assert tally.explored > operations
+    late = CrashEngine().explore(a_few_writes, Wanted(seeds=range(1), budget_s=0))[0]
+    assert late.reached == 0
+
+
+def test_of_double_faults_it_is_told_at_how_many_places_the_first_one_was() -> None:
+    tally = explored({POWER_CUTS: 1, IO_ERRORS: 1})[DOUBLE_FAULTS]
+    assert tally.places is not None
+    assert 0 < tally.reached < tally.places
+
+
+def at_the_end(ground: Ground) -> tuple[Survivors, History, Callable[[int], Told]]:
+    """Return what is left of a server that was killed before its end, and what may be left."""
+    lived = ground.live(Choices(Benign()), 0)
+    killed = references_of(ground, lived).killed
+    names = killed.names
+    files = {name: SurvivingFile(bytes(killed.files[names[name]].cached), 0) for name in names}
+    return Survivors(files), lived.life.history, lived.life.told()
+
+
+def judged(judge: Judge, left: Survivors, history: History, told: Callable[[int], Told]) -> None:
+    assert judge.complaint(left, history, 10**6, told) is None
+
+
+def test_states_that_a_start_can_tell_apart_all_go_through_it() -> None:
+    with ground_of(a_few_writes) as ground:
+        left, history, told = at_the_end(ground)
+        log = left.files["state.sqlite-wal"]
+        judge = ground.judge
+        judge.begin_counting(())
+        judged(judge, left, history, told)
+        assert judge.examined == 1
+        judged(judge, left, history, told)
+        assert judge.examined == 1, "nothing has changed"
+        end = len(log.base)
+        for number, tail in enumerate((bytes(7), bytes(4120)), 2):
+            log.patches, log._content = (Patch(end, tail),), None
+            judged(judge, left, history, told)
+            assert judge.examined == number, "the rest of the log is another one"
+        log.patches, log._content = (Patch(end, b"junk---"),), None
+        judged(judge, left, history, told)
+        assert judge.examined == 3, "no start can tell this from seven zeros"
+
+
+def test_an_invariant_counts_as_often_as_it_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ground_of(a_few_writes) as ground:
+        left, history, told = at_the_end(ground)
+        judge = ground.judge
+        judge.begin_counting(ground.check_names)
+        assert judge.checks == {"answered_is_there": 0}
+        judged(judge, left, history, told)
+        ran = judge.checks["answered_is_there"]
+        assert ran > 0
+        judged(judge, left, history, told)
+        assert judge.checks["answered_is_there"] == ran, "it was not looked at again"
+        judge.begin_counting(ground.check_names)
+        report = {"ok": False, "violations": [], "schema": False, "integrity": 1, "foreignKeys": 1}
+        monkeypatch.setattr("pi_workflows.chaos.crash_reopening.verify", lambda _: report)
+        complaint = judge.complaint(left, history, 10**6, told)
+        assert complaint == "P12: state verify finds schema"
+        assert judge.checks["answered_is_there"] == 0, "before its turn something else was found"
+
+
+def test_what_may_be_found_changes_though_the_files_do_not() -> None:
+    with ground_of(a_few_writes) as ground:
+        left, history, told = at_the_end(ground)
+        judge, last = ground.judge, told(len(history.versions) - 1)
+        told = lambda _: last  # noqa: E731
+        judged(judge, left, history, told)
+        history.add(b"another content", 0, "a commit that is not on the disk")
+        judged(judge, left, history, told)
+        history.tell(10**6)
+        assert str(judge.complaint(left, history, 10**6, told)).startswith("P1: somebody was told")
+
+
+def test_a_state_is_judged_anew_when_more_was_promised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left does not change between a commit that is not flushed and its answer."""
+    positions: dict[object, set[int]] = {}
+    judge = Judge.complaint
+
+    def noted(
+        self: Judge,
+        left: Survivors,
+        history: History,
+        position: int,
+        told: Callable[[int], Told],
+    ) -> str | None:
+        positions.setdefault(left.key, set()).add(history.certain(position))
+        return judge(self, left, history, position, told)
+
+    monkeypatch.setattr(Judge, "complaint", noted)
+    monkeypatch.setattr(DiskLog, "synced", lambda *_, **__: None)
+    power_cuts()
+    assert any(len(certain) > 1 for certain in positions.values())
 
 
 def require_found(tally: Tally, *promises: str) -> None:
