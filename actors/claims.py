@@ -72,6 +72,10 @@ class ClaimRegistry:
         held = self._held.get(run_id)
         return held.claim if held is not None else None
 
+    def held(self, run_id: str) -> HeldRun | None:
+        """Return the run as this server has it in hand; None when it has not."""
+        return self._held.get(run_id)
+
     def end(self, run_id: str, reason: str) -> None:
         """Cancel the owner of a run whose lease a commit has just freed."""
         held = self._held.get(run_id)

@@ -91,6 +91,7 @@ class Operations:
         self._effects: Final = EffectControl(services)
         self._table: Final[Mapping[str, _Servable]] = {
             "run.start": _Operation(wire.RunStart, self._run_start),
+            "run.pause": _Operation(wire.NoPayload, self._run_pause, names_run=True),
             "run.resume": _Operation(wire.NoPayload, self._run_resume, names_run=True),
             "run.cancel": _Operation(wire.RunCancel, self._run_cancel, names_run=True),
             "run.status": _Operation(wire.NoPayload, self._run_status, names_run=True),
@@ -140,6 +141,9 @@ class Operations:
 
     async def _run_start(self, call: _Call[wire.RunStart]) -> Reply:
         return await self._control.start(call.request, call.payload)
+
+    async def _run_pause(self, call: _Call[wire.NoPayload]) -> Reply:
+        return await self._control.pause(call.request)
 
     async def _run_resume(self, call: _Call[wire.NoPayload]) -> Reply:
         return await self._control.resume(call.request)

@@ -1,15 +1,15 @@
-"""Start, resume and cancel runs: each command once per request, its receipt in its commit."""
+"""Start, pause, resume and cancel runs: once per request, the receipt in the same commit."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
 from actors.client_requests import ClientRequest, RunCancel, RunStart
 from actors.resolver import NotResolved, RefusedWorkflow, ResolvedWorkflow, resolve
-from actors.run_owner import CANCELLED
+from actors.run_owner import CANCELLED, PAUSED
 from actors.services import CONTROL, Services
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode
@@ -22,9 +22,13 @@ from store.blobs import Blob
 from store.receipts import Reply, Request
 from store.run_cancelling import CancelReply, Verdict, cancel_run
 from store.run_creation import NewRun, create_run
+from store.run_pausing import PauseReply, pause_run
 from store.run_resuming import resume_run
 from store.transaction import Transaction
 from store.unresolved_effects import unresolved
+
+if TYPE_CHECKING:
+    from actors.claims import HeldRun
 
 EFFECTS_MAX: Final = 256
 """Most ambiguous effects that a verdict names."""
@@ -93,6 +97,28 @@ class RunControl:
         reply = await services.store.do_urgent(receipts.receipted, self._request(request), cancel)
         if reply.receipt is not None and reply.receipt.get("verdict") == Verdict.WON.value:
             services.claims.end(run_id, CANCELLED)
+        return reply
+
+    async def pause(self, request: ClientRequest) -> Reply:
+        """Keep a run from going on; one that this server owns, under its own claim (README 20).
+
+        The pause, the parking and the receipt are one commit; then the runner is stopped. A
+        receipt that is asked for again stops nobody: the run may have been resumed meanwhile.
+        """
+        services = self._services
+        assert request.run_id is not None
+        run_id = request.run_id
+        in_hand: list[HeldRun | None] = []
+
+        def pause(tx: Transaction) -> Reply:
+            # A batch may be begun anew, and then finds another owner.
+            in_hand[:] = [services.claims.held(run_id)]
+            claim = None if in_hand[0] is None else in_hand[0].claim
+            return _pause(Permit(CONTROL, claim, request.expected_revision), run_id, tx)
+
+        reply = await services.store.do_urgent(receipts.receipted, self._request(request), pause)
+        if reply.outcome is CommandOutcome.ACCEPTED and in_hand[0] is not None:
+            in_hand[0].end(PAUSED)
         return reply
 
     async def resume(self, request: ClientRequest) -> Reply:
@@ -164,19 +190,30 @@ def _resume(permit: Permit, run_id: str, tx: Transaction) -> Reply:
     return Reply(outcome, found.revision, receipt)
 
 
+def _pause(permit: Permit, run_id: str, tx: Transaction) -> Reply:
+    found = pause_run(tx, permit, run_id)
+    outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
+    return Reply(outcome, found.revision, _verdict(run_id, found, _ambiguous(tx, run_id)))
+
+
 def _cancel(permit: Permit, run_id: str, reason: str | None, tx: Transaction) -> Reply:
     found = cancel_run(tx, permit, run_id, reason)
     outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
+    return Reply(outcome, found.revision, _verdict(run_id, found, _ambiguous(tx, run_id)))
+
+
+def _ambiguous(tx: Transaction, run_id: str) -> list[JsonValue]:
     open_effects = unresolved(tx, run_resource_id(run_id), limit=EFFECTS_MAX)
-    ambiguous: list[JsonValue] = [
+    return [
         {name: value for name, value in effect.items() if name != "error"}
         for effect in open_effects
         if effect["status"] == EffectStatus.AMBIGUOUS
     ]
-    return Reply(outcome, found.revision, _verdict(run_id, found, ambiguous))
 
 
-def _verdict(run_id: str, found: CancelReply, ambiguous: list[JsonValue]) -> JsonObject:
+def _verdict(
+    run_id: str, found: CancelReply | PauseReply, ambiguous: list[JsonValue]
+) -> JsonObject:
     cut_off: JsonObject = {}
     if found.cut_off is not None:
         cut_off = {"attemptId": found.cut_off.attempt_id, "nodeId": found.cut_off.node_id}

@@ -3,8 +3,8 @@
 What it guarantees:
 
 - the claim is committed before anything is started, and a child is recorded before it is spawned;
-- losing the claim, a cancel by an operator and a stop of the server all end the child, its
-  session and its shell processes *before* the run can be claimed again;
+- losing the claim, a cancel or pause by an operator and a stop of the server all end the child,
+  its session and its shell processes *before* the run can be claimed again;
 - every end of a child is recorded once, with one of the six outcomes, and is no failure of the
   run: committed attempts and effects decide how the run goes on.
 """
@@ -54,6 +54,9 @@ from store.workers import WorkerEnd
 RENEW_EVERY_S: Final = 10.0
 CANCELLED: Final = "cancelled"
 """Tenure reason of a run that a control command has ended."""
+
+PAUSED: Final = "paused"
+"""Tenure reason of a run that a control command has taken out of its owner's hands."""
 
 _STOP_GRACE_S: Final = 2.0
 _LAST_WORDS_S: Final = 1.0

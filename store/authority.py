@@ -78,6 +78,7 @@ class Operation(enum.StrEnum):
     CLAIM_RUN = "claim_run"
     ADVANCE_RUN = "advance_run"
     PARK_RUN = "park_run"
+    PAUSE_RUN = "pause_run"
     RESUME_RUN = "resume_run"
     PRESENT_RUN = "present_run"
     CANCEL_RUN = "cancel_run"
@@ -122,6 +123,7 @@ RULES: Final = MappingProxyType(
         Operation.PARK_RUN: Rule(_HOST, ClaimRule.REQUIRED),
         # After the end nobody has a claim: the row of the child that ended the run stands for it.
         Operation.PRESENT_RUN: Rule(_HOST, ClaimRule.NOT_NEEDED),
+        Operation.PAUSE_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         Operation.RESUME_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         Operation.CANCEL_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         Operation.RESOLVE_EFFECT: Rule(_CONTROL, ClaimRule.WHEN_OWNED),

@@ -25,7 +25,7 @@ _CONTROLS: Final[dict[DisplayStatus, tuple[str, ...]]] = {
     DisplayStatus.RUNNING: ("pause", "cancel"),
     DisplayStatus.WAITING: ("pause", "cancel"),
     DisplayStatus.PAUSED: ("resume", "cancel"),
-    DisplayStatus.QUEUED: ("cancel",),
+    DisplayStatus.QUEUED: ("pause", "cancel"),
     DisplayStatus.AMBIGUOUS: ("cancel",),
 }
 
@@ -74,7 +74,12 @@ _AMBIGUOUS: Final = _Standstill(
     "cancel the run (pi-workflows cancel {run_id})",
     "pi-workflows effects {run_id}",
 )
-_PAUSED: Final = _Standstill("paused", "it was paused and goes on when it is resumed", _RESUME)
+_PAUSED: Final = _Standstill(
+    "paused",
+    f"it was paused and goes on, where it was stopped, when it is resumed ({_RESUME}); or cancel "
+    "it (pi-workflows cancel {run_id})",
+    _RESUME,
+)
 _REQUESTED: Final = _Standstill(
     "waitingForInteraction",
     "it needs an answer to a pending {kind} request",
@@ -150,6 +155,8 @@ def _standstill(run: SummaryRow, status: DisplayStatus) -> _Standstill | None:
     match status:
         case DisplayStatus.AMBIGUOUS:
             return _AMBIGUOUS
+        case DisplayStatus.PAUSED if run.error_code in _BLOCKED:
+            return _paused_and_blocked(_BLOCKED[ParkReason(run.error_code)])
         case DisplayStatus.PAUSED:
             return _PAUSED
         case DisplayStatus.WAITING if run.request_kind is not None:
@@ -158,6 +165,11 @@ def _standstill(run: SummaryRow, status: DisplayStatus) -> _Standstill | None:
             return _BLOCKED[ParkReason(run.error_code)]
         case _:
             return None
+
+
+def _paused_and_blocked(blocked: _Standstill) -> _Standstill:
+    """A resume ends both; what blocks has to be mended before."""
+    return _Standstill(_PAUSED.code, f"it was paused; besides, {blocked.reason}", blocked.next)
 
 
 def _in_words(words: str | None, standstill: _Standstill, reason: str) -> str:

@@ -209,7 +209,7 @@ def _move(
 
 
 def _let_go_on(tx: Transaction, recorder: Recorder, run: RunRow) -> bool:
-    """Make a run due that waited for this word alone; say whether it is."""
+    """Make a run due that waited for this word alone; say whether it is: a pause outlasts it."""
     queued = run_queue.find(tx, run.run_id)
     if (
         run.status is not RunStatus.WAITING
@@ -227,9 +227,9 @@ def _let_go_on(tx: Transaction, recorder: Recorder, run: RunRow) -> bool:
         attempts.move(tx, attempt, AttemptMove.INTERRUPT)
     run_queue.move(tx, queued, QueueMove.RESUME, available_at=tx.now, consecutive_errors=0)
     runs.touch(tx, run.run_id, detail=None)
-    return True
+    return not run.paused
 
 
 def _is_due(reading: Reading, run: RunRow) -> bool:
     queued = run_queue.find(reading, run.run_id)
-    return queued is not None and queued.status is QueueStatus.QUEUED
+    return queued is not None and queued.status is QueueStatus.QUEUED and not run.paused

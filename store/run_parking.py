@@ -47,6 +47,7 @@ class Departure(enum.Enum):
     HELD_UP = enum.auto()  # Nothing is wrong with the run: whoever served it could not go on.
     ABANDONED_CODE = enum.auto()
     SOURCE_CHANGED = enum.auto()
+    PAUSED = enum.auto()
 
 
 _DIED: Final = frozenset({Departure.DIED_AFTER_PROGRESS, Departure.DIED_WITHOUT_PROGRESS})
@@ -149,6 +150,16 @@ def hand_back(tx: Transaction, claim: Claim, run_id: str) -> RunRow:
     return runs.require(tx, run_id)
 
 
+def park_paused(tx: Transaction, recorder: Recorder, run: RunRow) -> None:
+    """Take a run that is being paused out of its owner's hands, in the caller's commit.
+
+    As after a handoff, but the pause is the caller's event and stands in the run's own row.
+    """
+    _park(tx, recorder, run, Departure.PAUSED)
+    if recorder.generation is not None:
+        leases.drop(tx, recorder.resource_id, recorder.generation)
+
+
 def park_ambiguous(
     tx: Transaction, recorder: Recorder, run: RunRow, attempt: attempts.AttemptRow | None
 ) -> None:
@@ -236,7 +247,7 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, leaving: _Leav
     queued = run_queue.require(tx, run.run_id)
     came_further = departure is Departure.ABANDONED_CODE or has_progressed(tx, run.run_id)
     errors = 0 if came_further else queued.consecutive_errors
-    reason = ParkReason.HANDOFF
+    reason: ParkReason | None = ParkReason.HANDOFF
     available_at = tx.now
     if departure is Departure.DIED_AFTER_PROGRESS:
         errors, reason = 0, leaving.death
@@ -250,7 +261,11 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, leaving: _Leav
         available_at = tx.now + run_queue.retry_delay_ms(errors)
     elif departure is Departure.SOURCE_CHANGED:
         reason = ParkReason.SOURCE_CHANGED
-    recorder.record(run_event(_EVENT_OF.get(reason, "run.queue_parked"), {"reason": reason.value}))
+    elif departure is Departure.PAUSED:
+        reason = None
+    if reason is not None:
+        event = _EVENT_OF.get(reason, "run.queue_parked")
+        recorder.record(run_event(event, {"reason": reason.value}))
     if queued.status in _UNDER_WAY:
         run_queue.move(
             tx,

@@ -16,7 +16,7 @@ from store.machines.queue import QueueMove
 from store.resources import run_event
 from store.run_queue import QueueRow
 from store.runs import RunRow
-from store.transaction import Reading, Transaction, affected_one
+from store.transaction import Reading, Transaction
 from store.unresolved_effects import unresolved
 
 _EFFECTS_READ: Final = 256
@@ -96,10 +96,6 @@ SELECT_ASKED: Final = """
                     WHERE run_id = :run_id AND status = 'pending') AS asked
 """
 
-UPDATE_UNPAUSED: Final = """
-    UPDATE runs SET paused = 0, updated_at = :now WHERE run_id = :run_id AND paused = 1
-"""
-
 ROW_STATEMENTS: Final = {"SELECT_ASKED": AskedRow}
 
 
@@ -138,7 +134,7 @@ def resume_run(tx: Transaction, permit: Permit, run_id: str) -> ResumeReply:
         reason = "paused" if run.paused else queued.error_code
         recorder.record(run_event("run.resume_requested", {"reason": reason}))
         if run.paused:
-            affected_one(tx.execute(UPDATE_UNPAUSED, {"run_id": run_id, "now": tx.now}))
+            runs.set_unpaused(tx, run_id)
         if stands:
             for effect in effect_rows.unsettled(tx, resource):
                 if effect.next_attempt_at is not None and effect.next_attempt_at > tx.now:

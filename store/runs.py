@@ -81,6 +81,14 @@ UPDATE_TOUCHED: Final = """
     UPDATE runs SET status_detail = :status_detail, updated_at = :now WHERE run_id = :run_id
 """
 
+UPDATE_PAUSED: Final = """
+    UPDATE runs SET paused = 1, updated_at = :now WHERE run_id = :run_id AND paused = 0
+"""
+
+UPDATE_UNPAUSED: Final = """
+    UPDATE runs SET paused = 0, updated_at = :now WHERE run_id = :run_id AND paused = 1
+"""
+
 UPDATE_FINISHED: Final = """
     UPDATE runs
        SET status = :status, paused = 0, status_detail = NULL, finished_at = :now,
@@ -154,6 +162,16 @@ def touch(tx: Transaction, run_id: str, *, detail: str | None) -> None:
     affected_one(
         tx.execute(UPDATE_TOUCHED, {"run_id": run_id, "status_detail": detail, "now": tx.now})
     )
+
+
+def set_paused(tx: Transaction, run_id: str) -> None:
+    """Keep a live run that is not paused from being claimed."""
+    affected_one(tx.execute(UPDATE_PAUSED, {"run_id": run_id, "now": tx.now}))
+
+
+def set_unpaused(tx: Transaction, run_id: str) -> None:
+    """Let a paused run be claimed again, where nothing else keeps it."""
+    affected_one(tx.execute(UPDATE_UNPAUSED, {"run_id": run_id, "now": tx.now}))
 
 
 def set_finished(

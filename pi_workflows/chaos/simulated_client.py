@@ -24,7 +24,9 @@ RETRY_S: Final = 0.25
 REPLY_S: Final = 120.0
 """How long one sending waits for its reply before the connection is given up."""
 
-COMMANDS: Final = frozenset({"run.start", "run.resume", "run.cancel", "effect.resolve"})
+COMMANDS: Final = frozenset(
+    {"run.start", "run.pause", "run.resume", "run.cancel", "effect.resolve"}
+)
 """What leaves a receipt: the same key is answered the same way ever after."""
 
 _AGAIN: Final = {outcome: frozenset({outcome}) for outcome in CommandOutcome} | {

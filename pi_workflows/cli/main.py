@@ -21,6 +21,7 @@ _COMMANDS: Final = {
     "list": "pi_workflows.cli.view_commands:list_runs",
     "show": "pi_workflows.cli.view_commands:show",
     "watch": "pi_workflows.cli.run_commands:watch",
+    "pause": "pi_workflows.cli.lifecycle_commands:pause",
     "resume": "pi_workflows.cli.run_commands:resume",
     "cancel": "pi_workflows.cli.view_commands:cancel",
     "effects": "pi_workflows.cli.effect_commands:effects",

@@ -102,7 +102,7 @@ def resume(*, run_id: str, detach: bool, as_json: bool) -> int:
     """
     paths = user_paths()
     with client_of(paths) as client:
-        resumed = client.call("run.resume", run_id=run_id).receipt
+        resumed = client.resume(run_id).receipt
     if not detach:
         return _attend(paths, run_id, resumed.get("status"), as_json=as_json)
     if as_json:

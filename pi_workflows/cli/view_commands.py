@@ -15,6 +15,7 @@ from pi_workflows.cli.context import (
     user_paths,
 )
 from pi_workflows.cli.updates import update_lines
+from pi_workflows.cli.verdicts import cut_off_node, tell_ambiguous
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ExitCode
@@ -119,8 +120,7 @@ def cancel(*, run_id: str, reason: str | None, as_json: bool) -> int:
     when it had ended otherwise.
     """
     with client_of(user_paths()) as client:
-        payload: JsonObject = {} if reason is None else {"reason": reason}
-        verdict = client.call("run.cancel", payload, run_id=run_id).receipt
+        verdict = client.cancel(run_id, reason).receipt
     if as_json:
         output.print_json(verdict)
     else:
@@ -164,18 +164,9 @@ def _runs(client: BlockingClient, status: str | None, limit: int) -> Iterator[Js
 
 def _tell_verdict(run_id: str, verdict: JsonObject) -> None:
     if verdict.get("verdict") == "won":
-        cut_off = verdict.get("cutOff")
-        node = cut_off.get("nodeId") if isinstance(cut_off, dict) else None
-        cut = f'; node "{render.text_of(node)}" was cut off' if node is not None else ""
+        node = cut_off_node(verdict)
+        cut = f'; node "{node}" was cut off' if node is not None else ""
         output.print_text(f"{run_id} is cancelled{cut}")
     else:
         output.print_text(f"{run_id} had ended before: {render.text_of(verdict.get('status'))}")
-    effects = verdict.get("ambiguousEffects")
-    for effect in effects if isinstance(effects, list) else []:
-        if isinstance(effect, dict):
-            node = effect.get("nodeId")
-            where = f' of node "{render.text_of(node)}"' if node is not None else ""
-            output.tell(
-                f'effect "{render.text_of(effect.get("effectType"))}"{where} is ambiguous:'
-                " nobody knows whether it happened; look there"
-            )
+    tell_ambiguous(verdict)

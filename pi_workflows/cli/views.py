@@ -70,7 +70,7 @@ def remark_of(view: JsonObject) -> str:
     if status == DisplayStatus.WAITING:
         return f"{run_id} waits{because}. Come back with: pi-workflows watch {run_id}"
     if status == DisplayStatus.PAUSED:
-        return f"{run_id} is paused{because}. Look with: pi-workflows show {run_id}"
+        return f"{run_id} is paused; go on with: pi-workflows resume {run_id}"
     if _is_parked(view):
         command = text_of(member(view, "display").get("next"))
         next_command = f"; next: {command}" if command else ""

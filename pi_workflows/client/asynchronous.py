@@ -28,6 +28,7 @@ from pi_workflows.client.errors import (
     VersionsDiffer,
 )
 from pi_workflows.client.messages import UNAVAILABLE, Event, Request, Response
+from pi_workflows.client.run_calls import LiveRunCalls
 from pi_workflows.client.sans_io import CONNECT_MS, Connection, Reply, new_id, reply_of
 from pi_workflows.client.subscription import Subscription
 from pi_workflows.protocol.canonical import JsonObject
@@ -68,7 +69,7 @@ class _Call:
     failure: ClientError | None = None
 
 
-class LiveClient:
+class LiveClient(LiveRunCalls):
     """See the module. Enter it as an async context manager; leaving closes the connection.
 
     Args:

@@ -86,8 +86,8 @@ def test_first_matching_rule_gives_the_display_status(
     ("run", "controls"),
     [
         (RUN, ["pause", "cancel"]),
-        (QUEUED, ["cancel"]),
-        (PARKED, ["cancel", "resume"]),
+        (QUEUED, ["pause", "cancel"]),
+        (PARKED, ["pause", "cancel", "resume"]),
         (replace(WAITING, paused=True), ["resume", "cancel"]),
         (replace(WAITING, request_kind="checkpoint"), ["pause", "cancel", "answer"]),
         (replace(WAITING, request_kind="decision"), ["pause", "cancel", "human-answer"]),

@@ -1,0 +1,29 @@
+"""Reads what a command that stops a run was answered: what was cut off, what nobody knows."""
+
+from pi_workflows.cli import output, render
+from pi_workflows.protocol.canonical import JsonObject
+
+
+def cut_off_node(verdict: JsonObject) -> str | None:
+    """Return the node whose try was under way; None when there was none."""
+    cut_off = verdict.get("cutOff")
+    node = cut_off.get("nodeId") if isinstance(cut_off, dict) else None
+    return None if node is None else render.text_of(node)
+
+
+def tell_ambiguous(verdict: JsonObject) -> bool:
+    """Say of each effect whose outcome is unknown that somebody has to look; True if any is."""
+    listed = verdict.get("ambiguousEffects")
+    effects = (
+        [effect for effect in listed if isinstance(effect, dict)]
+        if isinstance(listed, list)
+        else []
+    )
+    for effect in effects:
+        node = effect.get("nodeId")
+        where = f' of node "{render.text_of(node)}"' if node is not None else ""
+        output.tell(
+            f'effect "{render.text_of(effect.get("effectType"))}"{where} is ambiguous:'
+            " nobody knows whether it happened; look there"
+        )
+    return bool(effects)

@@ -1,0 +1,99 @@
+"""What may be asked of one run that exists, as methods of both clients."""
+
+from typing import Protocol
+
+from pi_workflows.client.sans_io import Reply
+from pi_workflows.protocol.canonical import JsonObject
+
+
+class _Blocking(Protocol):
+    def call(
+        self,
+        operation: str,
+        payload: JsonObject | None = None,
+        *,
+        run_id: str | None = None,
+        expected_revision: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Reply: ...
+
+
+class _Live(Protocol):
+    async def call(
+        self,
+        operation: str,
+        payload: JsonObject | None = None,
+        *,
+        run_id: str | None = None,
+        expected_revision: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> Reply: ...
+
+
+class BlockingRunCalls:
+    """Commands about one run; each is carried out once per key and raises what `call` raises.
+
+    A key of None makes a fresh one; give the earlier one to repeat a command whose fate is
+    unknown. Receipts are those of `docs/protocol.md`.
+    """
+
+    def pause(self: _Blocking, run_id: str, *, idempotency_key: str | None = None) -> Reply:
+        """Stop a run at once and keep it from going on until it is resumed.
+
+        Raises:
+            Refused: `RUN_ENDED`, `RUN_UNKNOWN`.
+        """
+        return self.call("run.pause", run_id=run_id, idempotency_key=idempotency_key)
+
+    def resume(self: _Blocking, run_id: str, *, idempotency_key: str | None = None) -> Reply:
+        """Let a run go on that stands still; one that does not is left as it is.
+
+        Raises:
+            Refused: `RUN_ENDED`, `RUN_UNKNOWN`, `EFFECT_AMBIGUOUS`.
+        """
+        return self.call("run.resume", run_id=run_id, idempotency_key=idempotency_key)
+
+    def cancel(
+        self: _Blocking,
+        run_id: str,
+        reason: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Reply:
+        """End a run, wherever it is; the receipt says who won.
+
+        Args:
+            run_id: the run.
+            reason: stored with the run, 1 to 2,048 characters; None asks for the end alone.
+            idempotency_key: see the class.
+
+        Raises:
+            Refused: `CANCEL_CONFLICT`, `RUN_UNKNOWN`.
+        """
+        payload: JsonObject = {} if reason is None else {"reason": reason}
+        return self.call("run.cancel", payload, run_id=run_id, idempotency_key=idempotency_key)
+
+
+class LiveRunCalls:
+    """The same for the client of live views; a cancelled call may have been carried out."""
+
+    async def pause(self: _Live, run_id: str, *, idempotency_key: str | None = None) -> Reply:
+        """See `BlockingRunCalls.pause`."""
+        return await self.call("run.pause", run_id=run_id, idempotency_key=idempotency_key)
+
+    async def resume(self: _Live, run_id: str, *, idempotency_key: str | None = None) -> Reply:
+        """See `BlockingRunCalls.resume`."""
+        return await self.call("run.resume", run_id=run_id, idempotency_key=idempotency_key)
+
+    async def cancel(
+        self: _Live,
+        run_id: str,
+        reason: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> Reply:
+        """See `BlockingRunCalls.cancel`."""
+        payload: JsonObject = {} if reason is None else {"reason": reason}
+        return await self.call(
+            "run.cancel", payload, run_id=run_id, idempotency_key=idempotency_key
+        )
