@@ -26,6 +26,7 @@ from actors.runner_launch import (
     launch_runner,
     plan_runner,
 )
+from actors.runner_presentation import FAREWELL_S
 from actors.services import SYSTEM, Services
 from pi_workflows.protocol.ids import RunId, WorkerEpoch
 from pi_workflows.protocol.states import WorkerStatus
@@ -216,6 +217,8 @@ class RunOwner:
             if end in {RunnerEnd.CRASHED, RunnerEnd.TERMINATED}:
                 lost = owned.tenure.is_lost
                 end = RunnerEnd.CLAIM_LOST if lost else RunnerEnd.INTERRUPTED
+            if conversation is not None and conversation.broken_off() is RunnerEnd.FINISHED:
+                end = RunnerEnd.FINISHED
             raise
         finally:
             progressed = conversation is not None and conversation.progressed
@@ -233,15 +236,21 @@ class RunOwner:
         """Converse until the child is done or dead.
 
         The end of its stream is no proof of life: a process that it has forked may hold it open.
-        What it wrote before it exited is still heard, for a second.
+        What it wrote before it exited is still heard, for a second. A stop of the server does not
+        cut off what a child has to say after the end of its run, for `FAREWELL_S`.
         """
         heard: list[RunnerEnd] = []
         try:
             async with trio.open_nursery() as nursery:
 
                 async def hear_out() -> None:
-                    await runner.child.wait()
-                    await trio.sleep(_LAST_WORDS_S)
+                    try:
+                        await runner.child.wait()
+                        await trio.sleep(_LAST_WORDS_S)
+                    except trio.Cancelled:
+                        conversation.presentation.hurry(FAREWELL_S)
+                        raise
+                    conversation.presentation.hurry(0)
                     nursery.cancel_scope.cancel()
 
                 nursery.start_soon(hear_out)

@@ -57,6 +57,7 @@ class Conversation:
 
     Attributes:
         processes: what the child has started outside its session.
+        presentation: what it has to say after the end of its run.
         said_goodbye: the child has announced its end.
         progressed: an attempt finished or an effect was settled since the hello (README 31).
         last_words: what the child said of its end; None when it said nothing.
@@ -74,7 +75,7 @@ class Conversation:
         self._patience: Final = RunnerPatience(self._definition)
         self._updates: Final = RunnerUpdates(services, claimed.run.run_id, permit)
         self._contents: Final = RunnerContents(services)
-        self._presentation: Final = RunnerPresentation(services, claimed.run.run_id, permit)
+        self.presentation: Final = RunnerPresentation(services, claimed.run.run_id, permit)
         assert permit.claim is not None
         self.processes: Final = RunnerProcesses(services, permit.claim)
         self._runner: ProcessIdentity | None = None
@@ -84,7 +85,7 @@ class Conversation:
             "run.state": self._state,
             "runner.exiting": self._exiting,
             "runner.progress": self._progress,
-            "run.present": self._presentation.store,
+            "run.present": self.presentation.store,
             "content.write": self._write,
             "content.read": self._read,
             "process.register": self._process,
@@ -100,7 +101,9 @@ class Conversation:
         """Answer `runner` until it says goodbye, breaks off, or may not go on."""
         self._runner = runner
         try:
-            return await self._converse(channel)
+            with self.presentation.farewell:
+                return await self._converse(channel)
+            return self.broken_off()
         except StaleRunner as stale:
             self._log.warning("stale_runner")
             with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
@@ -132,7 +135,7 @@ class Conversation:
     @property
     def _silence_s(self) -> float:
         """How long the child may take until its next word."""
-        return self._presentation.farewell_s if self._ended else self._patience.silence_s
+        return self.presentation.farewell_s if self._ended else self._patience.silence_s
 
     def broken_off(self) -> RunnerEnd:
         """The child is gone without a word: after the end of its work that is no crash."""
@@ -202,7 +205,7 @@ class Conversation:
         await channel.reply(message, WorkerMessageOutcome.REJECTED, error="unknown operation")
 
     async def _progress(self, channel: RunnerChannel, message: RunnerMessage) -> None:
-        self._presentation.note(message)
+        self.presentation.note(message)
         await channel.reply(message, WorkerMessageOutcome.ACCEPTED)
 
     async def _advance(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
@@ -220,16 +223,17 @@ class Conversation:
             answered = await self._apply(permit, proposal)
         except ClaimLostError:
             return await self._claim_lost(channel, message)
-        await self._contents.forget_staged()
         if answered.advanced is not None:
             self._patience.note(proposal.transitions)
             self.progressed |= answered.advanced.progressed
             self._ended |= answered.advanced.ended
+            self.presentation.farewell.shield = self._ended
             self._parked |= answered.advanced.parked
             self._note_lease(sent)
             for granted in answered.advanced.grants:
                 if granted is not None and granted.content is not None:
                     self._contents.offer(granted.content)
+        await self._contents.forget_staged()
         if self._parked:
             await channel.reply(message, WorkerMessageOutcome.CLAIM_LOST)
             return RunnerEnd.PARKED

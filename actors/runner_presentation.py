@@ -5,6 +5,8 @@ None of it can touch the result: what is refused or fails is logged and told to 
 
 from typing import Final
 
+import trio
+
 from actors.runner_channel import RunnerChannel, RunnerMessage
 from actors.services import Services
 from pi_workflows.protocol.states import WorkerMessageOutcome
@@ -27,6 +29,8 @@ class RunnerPresentation:
 
     Attributes:
         farewell_s: how long it may take until its next word.
+        farewell: around all that it says. From the commit of the end on it is shielded: a server
+            that stops hears the child out, for `hurry`.
     """
 
     def __init__(self, services: Services, run_id: str, permit: Permit) -> None:
@@ -34,7 +38,13 @@ class RunnerPresentation:
         self._run_id: Final = run_id
         self._permit: Final = Permit(permit.actor)
         self._log: Final = services.log.bind("runner", runId=run_id)
+        self.farewell: Final = trio.CancelScope()
         self.farewell_s = FAREWELL_S
+
+    def hurry(self, within_s: float) -> None:
+        """Hear the child no longer than this, also where nothing else cancels."""
+        deadline = trio.current_time() + within_s
+        self.farewell.deadline = min(self.farewell.deadline, deadline)
 
     def note(self, message: RunnerMessage) -> None:
         """Hear that the workflow is being asked, or that asking it has failed."""

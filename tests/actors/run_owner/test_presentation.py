@@ -57,6 +57,32 @@ async def test_text_that_comes_after_the_end_is_stored(
     assert bench.rows("SELECT status FROM run_workers") == [("exited",)]
 
 
+@pytest.mark.parametrize(("takes_s", "text"), [(4, "Say it."), (6, None)])
+async def test_stop_hears_out_a_child_whose_run_has_ended_for_some_seconds(
+    autojump_clock: Clock, bench: "Bench", takes_s: int, text: str | None
+) -> None:
+    """It stops at the instant of the end, when nothing of the presentation is said yet."""
+    stopping = trio.CancelScope()
+
+    async def present(child: "RunnerEnd") -> ExitStatus:
+        await to_the_end(child)
+        stopping.cancel()
+        await child.ask("runner.progress", {"presenting": True})
+        await trio.sleep(takes_s)
+        await child.ask("run.present", {"text": "Say it."})
+        return await child.leave("finished")
+
+    bench.children(present)
+    with trio.fail_after(60):
+        run_id = await bench.create()
+        with stopping:
+            await bench.owner(run_id).run()
+    assert stopping.cancelled_caught
+    assert prompt(bench, run_id) == text
+    ends = [("exited",)] if text else [("cancelled",)]
+    assert bench.rows("SELECT status FROM run_workers") == ends
+
+
 @pytest.mark.parametrize("text", ["", "  ", None, 5, "x" * 65_537], ids=str)
 async def test_unusable_text_is_refused_and_the_end_stands(
     autojump_clock: Clock, bench: "Bench", text: JsonValue
