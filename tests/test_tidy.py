@@ -36,7 +36,7 @@ VAGUE_NAMES: Final = {
 # The production side of the World: the only modules of actors/, runtime/ and store/ that may ask
 # the machine for time, chance, processes or its environment.
 WORLD_MODULES: Final = {
-    "runtime/chaos/guard.py",  # Takes them away from actors of a scenario.
+    "runtime/chaos/forbidden.py",  # Names what is taken away from a scenario.
     "runtime/clock.py",  # The wall clock.
     "runtime/private_files.py",  # Names of temporary files.
     "runtime/child_environment.py",  # What children inherit of the environment.

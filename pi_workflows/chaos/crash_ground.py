@@ -26,6 +26,7 @@ from runtime.chaos.disk_model import DiskModel
 from runtime.chaos.guard import Guard
 from runtime.chaos.orders import Stage
 from runtime.chaos.outcome import ScenarioRefused
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.scenario import Scenario
 from runtime.chaos.subject import MarksLost, SteppedClock
 from runtime.simulation.chance import Chance
@@ -212,8 +213,7 @@ def ground_of(scenario: Scenario[Scene]) -> Generator[Ground]:
     Raises:
         ScenarioRefused: the scenario cannot be played as it is written.
     """
-    guard, clock = Guard(), SteppedClock()
-
+    guard, clock = Guard(OwnCode.at(scenario.place)), SteppedClock()
     stage = stage_of(scenario, clock, guard)
     folder = memory_folder()
     recoverer = Recoverer("crash-recovered")

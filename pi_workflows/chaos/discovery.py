@@ -12,6 +12,9 @@ from types import ModuleType
 from typing import Any, Final
 
 from pi_workflows.chaos.registry import SCENARIOS, scenarios_in
+from runtime.chaos.guard import Guard
+from runtime.chaos.outcome import ScenarioRefused
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.scenario import Scenario
 
 _SEPARATOR: Final = "::"
@@ -99,8 +102,11 @@ def _hint(name: str, names: Iterable[str]) -> str:
 def _imported(path: Path) -> ModuleType:
     """Execute the file as a module of its own; its folder comes first on the import path.
 
+    What it calls meanwhile is refused as in an actor, and what it takes out of a module by name is
+    refused later.
+
     Raises:
-        ScenarioUnknown: there is no such file, or it fails.
+        ScenarioUnknown: there is no such file, or it fails, or does what is refused.
     """
     if path.is_dir():
         raise ScenarioUnknown(f"{path} is a folder; name a Python file in it.")
@@ -112,21 +118,28 @@ def _imported(path: Path) -> ModuleType:
         raise ScenarioUnknown(f"{path} cannot be read: {error}.") from None
     module = ModuleType(f"scenarios_{next(_SERIAL)}_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}")
     module.__file__ = str(path)
+    guard = Guard(OwnCode(path))
     folder = str(path.absolute().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     sys.modules[module.__name__] = module
     try:
         code = compile(source, str(path), "exec", dont_inherit=True)
-        exec(code, module.__dict__)  # noqa: S102 - running the author's file is the purpose
+        with guard.installed():
+            exec(code, module.__dict__)  # noqa: S102 - running the author's file is the purpose
     except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code runs here
         del sys.modules[module.__name__]
-        raise _failure(path, error) from None
+        raise _failure(path, guard.refusal or error) from None
+    if guard.refusal is not None:
+        del sys.modules[module.__name__]
+        raise _failure(path, guard.refusal)
     return module
 
 
 def _failure(path: Path, error: BaseException) -> ScenarioUnknown:
     """Return the refusal that blames the innermost line in the author's own folder."""
+    if isinstance(error, ScenarioRefused):
+        return ScenarioUnknown(f"{path} is refused while it is imported: {error}")
     file, line = str(path), 1
     for frame, at in traceback.walk_tb(error.__traceback__):
         if Path(frame.f_code.co_filename).parent == path.parent:

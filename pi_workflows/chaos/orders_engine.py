@@ -15,6 +15,7 @@ from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.explorer import Explorer, Playing
 from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import ScenarioRefused, Tally
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.scenario import Scenario
 from runtime.chaos.subject import SteppedClock, Subject
 from store.batch import Batch, run_alone
@@ -59,8 +60,7 @@ def playing(scenario: Scenario[Scene]) -> Generator[Playing]:
     Raises:
         ScenarioRefused: it cannot be declared, or what it prepares is refused.
     """
-    guard, clock, now_s = Guard(), SteppedClock(), time.monotonic
-
+    guard, clock, now_s = Guard(OwnCode.at(scenario.place)), SteppedClock(), time.monotonic
     stage = stage_of(scenario, clock, guard)
     with (
         tempfile.TemporaryDirectory(dir=memory_folder()) as folder,
@@ -108,6 +108,8 @@ class _Ground:
             self._ids_drawn = ids.drawn
         except Rejected as refused:
             raise ScenarioRefused(f"{place}: the preparation is refused: {refused}.") from refused
+        except Exception as error:
+            raise OwnCode.at(place).refusal_of_preparing(error) from error
         finally:
             writer.close()
 

@@ -19,17 +19,20 @@ from pi_workflows.chaos.guarded import guarded
 from pi_workflows.chaos.installation import Installation, some_work
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.keeping import Keeper, require_quiet, status_of
+from pi_workflows.chaos.process_faults import VICTIMS
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.sim_timeline import Timeline
 from pi_workflows.chaos.simulate import Circumstances, simulate
+from pi_workflows.chaos.simulated_sources import PROJECT
 from pi_workflows.chaos.simulated_world import SimulatedWorld
-from pi_workflows.chaos.stage import Stage
+from pi_workflows.chaos.stage import ENDS, Stage
 from runtime.chaos.choices import Choices, Source
 from runtime.chaos.outcome import PromiseBroken, ScenarioRefused
+from runtime.chaos.own_code import OwnCode, nearest
 from runtime.chaos.scenario import ActorBody, Scenario
 from runtime.simulation.trace import Trace
 
-SETTLED: Final = frozenset({"completed", "failed", "timed_out", "cancelled", "ambiguous"})
+SETTLED: Final = frozenset(ENDS)
 """What a run of an actor may come to."""
 
 
@@ -58,8 +61,9 @@ class Played:
 class Play:
     """A declared scenario as a story of a simulated world."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, own: OwnCode) -> None:
         self._stage: Final = stage
+        self._own: Final = own
         self._runs: Final[dict[str, frozenset[str]]] = {}
         names = [*stage.always_checks, *stage.final_checks]
         self.checks: Final[Counter[str]] = Counter(dict.fromkeys(names, 0))
@@ -136,6 +140,8 @@ class Play:
                 check(seen)
             except AssertionError as broken:
                 raise InvariantBroken(f"{name}: {_words_of(broken)}", name) from broken
+            except Exception as error:
+                raise self._own.refusal_of_check(name, error) from error
 
 
 def play(
@@ -152,8 +158,9 @@ def play(
         ScenarioRefused: it cannot be explored as it is written.
     """
     stage = staged(scenario)
-    acting = Play(stage)
-    around = Circumstances(budgets=stage.budgets, source=source, look=acting.looked)
+    own = OwnCode.at(scenario.place, PROJECT)
+    acting = Play(stage, own)
+    around = Circumstances(budgets=stage.budgets, source=source, look=acting.looked, own=own)
     if stage.always_checks:
         around.watch = acting.watched
     error: Exception | None = None
@@ -162,6 +169,7 @@ def play(
     except ScenarioRefused:
         raise
     except Exception as broken:  # noqa: BLE001 - whatever ends an exploration is its finding
+        own.require_sound(broken, "an actor")
         error = broken
     world = around.world
     assert world is not None, "a world is made before anything can fail in it"
@@ -184,12 +192,34 @@ def staged(scenario: Scenario[Stage]) -> Stage:
         ScenarioRefused: it declares nothing that could happen.
     """
     stage = Stage(folder=Path(scenario.place.rpartition(":")[0]).parent)
-    scenario.body(stage)
+    try:
+        scenario.body(stage)
+    except ScenarioRefused:
+        raise
+    except Exception as error:
+        raise OwnCode.at(scenario.place).refusal_of_declaring(scenario.name, error) from error
+    _require_known(stage, scenario.place)
     if not stage.wanted and not stage.actors:
         raise ScenarioRefused(
             f"{scenario.place}: {scenario.name} starts no run and declares no actor."
         )
     return stage
+
+
+def _require_known(stage: Stage, place: str) -> None:
+    """Refuse what names nothing that the scenario has declared.
+
+    Raises:
+        ScenarioRefused: an unknown victim, or an unknown workflow.
+    """
+    known = sorted(stage.workflows)
+    for name in stage.victims:
+        if name not in VICTIMS:
+            raise ScenarioRefused(f"{place}: nobody is a {name!r}{nearest(name, sorted(VICTIMS))}")
+    for name in [*(run.workflow for run in stage.wanted), *(key[0] for key in stage.stand_ins)]:
+        if name not in known:
+            hint = nearest(name, known) if known else "; declare one with `workflow` or `source`."
+            raise ScenarioRefused(f"{place}: there is no workflow {name!r}{hint}")
 
 
 def installation_of(stage: Stage) -> Installation:

@@ -12,10 +12,11 @@ from typing import Final, final
 from pi_workflows.chaos.procs_subject import StoreSubject
 from pi_workflows.chaos.procs_world import SceneWorld, SharedDatabase
 from pi_workflows.chaos.scene import Scene
-from pi_workflows.chaos.scene_stage import memory_folder
+from pi_workflows.chaos.scene_stage import declared, memory_folder
 from runtime.chaos.choices import Choices
-from runtime.chaos.complaints import one_line, place_of
+from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import ScenarioRefused
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.procs_child import serve
 from runtime.chaos.procs_order import CheckFailed, Order, Played
 from runtime.chaos.procs_pool import Pool, PooledProcess
@@ -44,13 +45,14 @@ class Stage:
             ScenarioRefused: it declares no actor.
         """
         self._scenario: Final = scenario
+        self._own: Final = OwnCode.at(scenario.place)
         self._folder: Final = folder
         self._database: SharedDatabase | None = None
         self._databases = 0
         self._orders = 0
         self.damages: Final[list[CheckFailed]] = []
         self.pool: Final = pool
-        scene = self._declared()
+        scene = declared(scenario)
         self.budgets: Final = scene.budgets
         self._names: Final = sorted(name for plan in scene.actors for name in plan.names)
         if not self._names:
@@ -77,10 +79,10 @@ class Stage:
             ScenarioRefused: the scenario cannot be played as it is written.
             PoolBroken: the harness, or the product below it, failed.
         """
-        scene = self._declared()
+        scene = declared(self._scenario)
         database = self._ready(scene, on_new_file=on_new_file)
         self._orders += 1
-        world = SceneWorld(scene, database, self.checks)
+        world = SceneWorld(scene, database, self.checks, self._own)
         return Order(self.pool, self._processes, budgets, choices, world).play(until)
 
     def end_database(self) -> None:
@@ -98,16 +100,6 @@ class Stage:
         if self._database is not None:
             self._database.remove()
 
-    def _declared(self) -> Scene:
-        scene = Scene()
-        try:
-            self._scenario.body(scene)
-        except Exception as error:
-            raise ScenarioRefused(
-                f"{place_of(error)}: declaring {self._scenario.name} fails: {one_line(error)}"
-            ) from error
-        return scene
-
     def _ready(self, scene: Scene, *, on_new_file: bool) -> SharedDatabase:
         """Return the database with its first rows, all processes standing by."""
         if on_new_file or self._orders >= ORDERS_PER_DATABASE:
@@ -115,7 +107,9 @@ class Stage:
         if self._database is None:
             self._databases += 1
             self._orders = 0
-            self._database = SharedDatabase(self._folder / f"state-{self._databases}", scene)
+            self._database = SharedDatabase(
+                self._folder / f"state-{self._databases}", scene, self._own
+            )
             for process in self._processes.values():
                 self._open(process)
         else:
@@ -156,6 +150,7 @@ def opened(
     with (
         tempfile.TemporaryDirectory(prefix="pi-workflows-chaos-", dir=place) as made,
         Pool(partial(serve, subject=subject), partial(_remove, made)) as pool,
+        Guard(subject.own).installed(),
     ):
         stage = Stage(scenario, pool, Path(made))
         try:

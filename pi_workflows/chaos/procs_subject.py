@@ -8,9 +8,11 @@ from pi_workflows.chaos.answers import words_of
 from pi_workflows.chaos.live_state import refuse_live_state
 from pi_workflows.chaos.procs_store import ProcessStore, WaitingWriter
 from pi_workflows.chaos.scene import Me, Outcome, Scene, Sending, StoreQuery, StoreWork
+from pi_workflows.chaos.scene_stage import declared
 from pi_workflows.protocol.canonical import JsonObject
 from runtime.chaos.acting import Acting, Request
 from runtime.chaos.guard import Guard
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.procs_child import Stand
 from runtime.chaos.scenario import Scenario
 from runtime.chaos.subject import Answer
@@ -26,6 +28,7 @@ class StoreSubject:
     """A `runtime.chaos.procs_child.Subject`; made before the processes are, it opens nothing."""
 
     def __init__(self, scenario: Scenario[Scene], points: Collection[SyncPoint]) -> None:
+        self.own: OwnCode = OwnCode.at(scenario.place)
         self._scenario: Final = scenario
         self._points: Final = frozenset(points)
         self._path: Path | None = None
@@ -48,8 +51,7 @@ class StoreSubject:
 
     def actor(self, name: str, stand: Stand, guard: Guard) -> Acting:
         """Return an actor of a fresh scene; its ids are a function of its name."""
-        scene = Scene()
-        self._scenario.body(scene)
+        scene = declared(self._scenario)
         for plan in scene.actors:
             if name in plan.names:
                 number = plan.names.index(name)

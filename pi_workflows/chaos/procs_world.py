@@ -12,8 +12,8 @@ from pi_workflows.chaos.live_state import refuse_live_state
 from pi_workflows.chaos.procs_results import understood
 from pi_workflows.chaos.scene import Acknowledged, Look, Scene, Sending, Sent
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
-from runtime.chaos.complaints import one_line, place_of
-from runtime.chaos.outcome import ScenarioRefused
+from runtime.chaos.complaints import one_line
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.procs_order import CheckFailed
 from runtime.simulation.chance import Chance, SeededIds
 from runtime.simulation.clock import START_MS
@@ -37,7 +37,7 @@ class SharedDatabase:
         path: where it is.
     """
 
-    def __init__(self, folder: Path, scene: Scene) -> None:
+    def __init__(self, folder: Path, scene: Scene, own: OwnCode) -> None:
         """Create it in `folder`, which does not exist yet.
 
         Raises:
@@ -54,9 +54,7 @@ class SharedDatabase:
             for command in scene.preparation:
                 run_alone(batch, command)
         except Exception as error:
-            raise ScenarioRefused(
-                f"{place_of(error)}: what the scenario prepares fails: {one_line(error)}"
-            ) from error
+            raise own.refusal_of_preparing(error) from error
         finally:
             writer.close()
         self._reader: Final = open_reader(self.path)
@@ -97,8 +95,11 @@ class SharedDatabase:
 class SceneWorld:
     """A `runtime.chaos.procs_order.World`: the outside and the checks of one order."""
 
-    def __init__(self, scene: Scene, database: SharedDatabase, ran: Counter[str]) -> None:
+    def __init__(
+        self, scene: Scene, database: SharedDatabase, ran: Counter[str], own: OwnCode
+    ) -> None:
         """Begin with an outside where nothing has arrived; `ran` counts the checks."""
+        self._own: Final = own
         self._scene: Final = scene
         self._database: Final = database
         self._ran: Final = ran
@@ -145,7 +146,4 @@ class SceneWorld:
             except AssertionError as error:
                 raise CheckFailed(f"{name}: {one_line(error)}", name) from error
             except Exception as error:
-                raise ScenarioRefused(
-                    f"{place_of(error)}: the invariant {name} fails by itself: {one_line(error)};"
-                    " let it raise AssertionError where the promise is broken, nothing else."
-                ) from error
+                raise self._own.refusal_of_check(name, error) from error

@@ -21,9 +21,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast, final
 
+from pi_workflows.chaos.promises import require_promises
 from pi_workflows.protocol.ids import ResourceId, RunId, resource_id
 from pi_workflows.protocol.states import OwnerType, ResourceType
 from runtime.chaos.acting import Request, ask
+from runtime.chaos.declaring import refuse, require_known
+from runtime.chaos.outcome import Misused
 from runtime.chaos.scenario import Handle, Plan, Scenario, scenario_of
 from store import leases, resources
 from store.authority import Claim
@@ -31,6 +34,9 @@ from store.errors import ClaimLostError, LeaseHeldError
 from store.event_log import EventRow, events_of
 from store.leases import Owner
 from store.transaction import Reading, Transaction
+
+ENGINES: Final = ("orders", "crash", "procs")
+"""Which engines can explore what declares on a `Scene`."""
 
 ResultT = TypeVar("ResultT")
 Command = Callable[[Transaction], ResultT]
@@ -122,12 +128,21 @@ class Me(Handle):
         Raises:
             Rejected: the command was refused; nothing of it was written.
             AnswerLost: whether it was carried out is unknown to this actor.
+            Misused: what is given is no command.
         """
+        if not callable(command):
+            raise Misused(f"do takes a command, a function of a transaction, not {command!r}")
         generation = None if claim is None else claim.generation
         return cast("ResultT", await ask(Request(point, StoreWork(command, generation))))
 
     async def read(self, query: Query[ResultT], *, point: str = "read") -> ResultT:
-        """Ask the store; the answer shows one committed state."""
+        """Ask the store; the answer shows one committed state.
+
+        Raises:
+            Misused: what is given is no question.
+        """
+        if not callable(query):
+            raise Misused(f"read takes a question, a function of a reading, not {query!r}")
         return cast("ResultT", await ask(Request(point, StoreQuery(query))))
 
     async def send(self, target: str, key: str, claim: Claim | None = None) -> bool:
@@ -151,17 +166,32 @@ class Me(Handle):
             return None
 
     async def renew(self, claim: Claim) -> bool:
-        """Renew a claim; False when it is lost."""
+        """Renew a claim; False when it is lost.
+
+        Raises:
+            Misused: it is no claim.
+        """
+        _require_claim("renew", claim)
         return await self.unless_lost(
             lambda tx: leases.renew_claim(tx, claim), "renew", claim=claim
         )
 
     async def release(self, claim: Claim) -> bool:
-        """Release a claim, live or lapsed; False when somebody else has it by now."""
+        """Release a claim, live or lapsed; False when somebody else has it by now.
+
+        Raises:
+            Misused: it is no claim.
+        """
+        _require_claim("release", claim)
         return await self.unless_lost(lambda tx: leases.release(tx, claim), "release", claim=claim)
 
     async def write(self, claim: Claim, event: str) -> bool:
-        """Record an event under a claim; False when it is lost."""
+        """Record an event under a claim; False when it is lost.
+
+        Raises:
+            Misused: it is no claim.
+        """
+        _require_claim("write", claim)
         return await self.unless_lost(
             lambda tx: leases.write(tx, claim, event), "write", claim=claim
         )
@@ -175,6 +205,13 @@ class Me(Handle):
         except ClaimLostError:
             return False
         return True
+
+
+def _require_claim(what: str, claim: object) -> None:
+    if claim is None:
+        raise Misused(f"{what} takes a claim, and this is None: somebody else has the resource")
+    if not isinstance(claim, Claim):
+        raise Misused(f"{what} takes what `claim` has returned, not {claim!r}")
 
 
 @final
@@ -249,7 +286,7 @@ class Scene(Plan[Me, Look]):
 def scenario(
     *,
     promises: tuple[str, ...] = (),
-    engines: tuple[str, ...] = ("orders", "crash", "procs"),
+    engines: tuple[str, ...] = ENGINES,
     core: bool = False,
 ) -> Callable[[Callable[[Scene], None]], Scenario[Scene]]:
     """Make a scenario of a function that declares on a `Scene`.
@@ -258,7 +295,14 @@ def scenario(
         promises: which of `docs/guarantees.md` it holds the product to.
         engines: which engines can explore it; the first is the default.
         core: explore every order at each change.
+
+    Raises:
+        ScenarioRefused: there is no such promise or engine.
     """
+    require_promises(promises)
+    require_known("engine for a Scene", engines, ENGINES, "engines")
+    if not engines:
+        refuse(f"engines is empty; name one or more of {', '.join(ENGINES)}.")
 
     def declare(body: Callable[[Scene], None]) -> Scenario[Scene]:
         return scenario_of(body, promises=promises, engines=engines, core=core)

@@ -8,6 +8,7 @@ from runtime.chaos.choices import Choices
 from runtime.chaos.guard import Guard
 from runtime.chaos.orders import Stage
 from runtime.chaos.outcome import ScenarioRefused
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.scenario import Scenario, SimulatedTime
 from runtime.chaos.subject import SteppedClock
 
@@ -22,15 +23,15 @@ def declared(scenario: Scenario[Scene]) -> Scene:
     """Call a scenario anew and return what it declares.
 
     Raises:
-        ScenarioRefused: its own function fails.
+        ScenarioRefused: its own function fails, or declares what cannot be.
     """
     scene = Scene()
     try:
         scenario.body(scene)
+    except ScenarioRefused:
+        raise
     except Exception as error:
-        raise ScenarioRefused(
-            f"{scenario.place}: declaring {scenario.name} fails: {error}"
-        ) from error
+        raise OwnCode.at(scenario.place).refusal_of_declaring(scenario.name, error) from error
     return scene
 
 

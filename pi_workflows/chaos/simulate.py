@@ -27,6 +27,7 @@ from pi_workflows.protocol.paths import StatePaths
 from runtime.chaos.choices import Benign, Choices, Source
 from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import PromiseBroken
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.scenario import Budgets
 from runtime.exception_groups import sole_error
 from runtime.simulation.chance import Chance
@@ -65,6 +66,7 @@ class Circumstances:
         source: who decides whether one does; None lets nothing unusual happen.
         look: shown the state in the end, after every other check.
         watch: shown the state after each commit; None wants nothing.
+        own: the author's code; None knows of none.
         world: the world, as soon as there is one.
         virtual_s: how long it has taken.
     """
@@ -73,6 +75,7 @@ class Circumstances:
     source: Source | None = None
     look: Callable[[Seen], None] = lambda _: None
     watch: Callable[[Seen], None] | None = None
+    own: OwnCode | None = None
     world: SimulatedWorld | None = None
     virtual_s: float = 0.0
     complaint: PromiseBroken | None = None
@@ -105,7 +108,7 @@ def simulate(
     """
     around = circumstances or Circumstances()
     clock = trio.testing.MockClock(autojump_threshold=0)
-    guard = Guard()
+    guard = Guard(around.own)
     with (
         TemporaryDirectory(dir=memory_folder()) as made,
         guard.installed(),

@@ -257,6 +257,7 @@ class SimulatedRunner:
     async def _run_code(self, call: Call, deadline: float) -> CallResult:
         """Let the time pass that the code takes, then run it; async code adds its own."""
         call = self._played(call)
+        self._workplace.guard.take_in_file_of(call.node.fn)
         if call.node.shell is not None and call.purpose is Purpose.NODE:
             raise SimulationBroken(
                 f'node "{call.node.node_id}" starts a real process: a simulation runs'

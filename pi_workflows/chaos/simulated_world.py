@@ -29,7 +29,7 @@ from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.protocol.states import ParkReason
 from pi_workflows.server import explained, serve
 from runtime.chaos.disk_survivors import Persistence
-from runtime.chaos.outcome import PromiseBroken
+from runtime.chaos.outcome import PromiseBroken, ScenarioRefused
 from runtime.exception_groups import sole_error
 from runtime.simulation.chance import Draws, SeededIds
 from runtime.simulation.machine import Machine
@@ -351,6 +351,9 @@ class SimulatedWorld:
                     self._watching(seen)
         except PromiseBroken as broken:
             self.complaint = self.complaint or broken
+            self.machine.has_failed.set()
+        except ScenarioRefused as refused:
+            self.guard.refusal = self.guard.refusal or refused
             self.machine.has_failed.set()
 
 

@@ -22,15 +22,20 @@ from typing import Any, Final, TypeAlias
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.definition import WORKFLOW_SUFFIX
 from pi_workflows.chaos.process_faults import VICTIMS
+from pi_workflows.chaos.promises import require_promises
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.simulated_runner import StandIns
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.protocol.canonical import JsonValue
 from pi_workflows.runner.messages import Call
+from runtime.chaos.declaring import require_count, require_known
 from runtime.chaos.outcome import ScenarioRefused
 from runtime.chaos.scenario import Plan, Scenario, scenario_of
 
 CAPACITY: Final = 2
+
+ENDS: Final = ("completed", "failed", "timed_out", "cancelled", "ambiguous")
+"""What a run may come to."""
 
 COMPLETED: Final = frozenset({"completed"})
 
@@ -112,7 +117,12 @@ class Stage(Plan[SimulatedWorld, Seen]):
         Args:
             ends: what they may come to at last; "ambiguous" stands for an effect that only a
                 person can decide about.
+
+        Raises:
+            ScenarioRefused: no run comes to such an end, or none is started.
         """
+        require_known("end of a run", ends, ENDS, "ends")
+        require_count("times", times, "run")
         self.wanted += [WantedRun(workflow, run_input, ends)] * times
 
     def plays(self, workflow: str, node: str) -> Callable[[StandIn], StandIn]:
@@ -137,7 +147,11 @@ def simulation(
     Args:
         promises: which of `docs/guarantees.md` it holds the product to.
         core: explore it with more seeds at each change.
+
+    Raises:
+        ScenarioRefused: there is no such promise.
     """
+    require_promises(promises)
 
     def declare(body: Callable[[Stage], None]) -> Scenario[Stage]:
         return scenario_of(body, promises=promises, engines=("sim",), core=core)

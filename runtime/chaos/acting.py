@@ -13,6 +13,9 @@ from typing import Any, Final, final
 from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import ScenarioRefused
 
+_NOTHING: Final = object()
+"""What an actor asks for that has ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -84,17 +87,21 @@ class Acting:
 
     def _step(self, result: object, error: BaseException | None) -> None:
         self.waiting = None
+        asked: object = _NOTHING
         try:
             with self._guard:
                 asked = (
                     self._coroutine.send(result) if error is None else self._coroutine.throw(error)
                 )
         except StopIteration:
-            return
+            pass
         except ScenarioRefused:
             raise
         except Exception as failed:  # noqa: BLE001 - judged by the engine
             self.failure = failed
+        if self._guard.refusal is not None:
+            raise self._guard.refusal  # Whether the actor has caught it or not.
+        if asked is _NOTHING:
             return
         if not isinstance(asked, Request):
             raise ScenarioRefused.foreign_await(self.name, self._coroutine)

@@ -1,6 +1,7 @@
 """Errors of checks and actors in one line each."""
 
 import re
+import sysconfig
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,16 @@ _LOOPLESS: Final = frozenset({"must be called from async context", "no running e
 
 _NAMED: Final = re.compile(r"\w+: (P\d+): ")
 
-_LIBRARIES: Final = ("site-packages", "asyncio")
+_LIBRARIES: Final = tuple(
+    {f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+
+_PACKAGES: Final = Path(__file__).parents[2]
+
+OURS: Final = tuple(
+    f"{_PACKAGES / name}/" for name in ("pi_workflows", "runtime", "store", "actors")
+)
+"""Folders of the product, which may lie among the libraries."""
 
 
 def one_line(error: BaseException) -> str:
@@ -20,6 +30,17 @@ def one_line(error: BaseException) -> str:
     if isinstance(error, AssertionError):
         return text or _source(error) or "does not hold"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def one_line_with_place(error: BaseException) -> str:
+    """Return an error in one line, and where it was raised unless it says so on purpose.
+
+    Of the place only the file's name: the same text must come of the same break elsewhere.
+    """
+    said = one_line(error)
+    if isinstance(error, AssertionError) or not (frames := frames_of(error)):
+        return said
+    return f"{said} ({Path(frames[-1][0]).name}:{frames[-1][1]})"
 
 
 def promise_of(complaint: str, promises: Sequence[str], check: str) -> str:
@@ -40,9 +61,22 @@ def is_about_a_loop(error: BaseException) -> bool:
 
 def place_of(error: BaseException) -> str:
     """Return `FILE:LINE` of the code that has failed, libraries aside."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if not set(_LIBRARIES) & set(Path(each.filename).parts)]
-    return f"{own[-1].filename}:{own[-1].lineno}" if own else "?"
+    frames = frames_of(error)
+    return f"{frames[-1][0]}:{frames[-1][1]}" if frames else "?"
+
+
+def frames_of(error: BaseException) -> list[tuple[str, int]]:
+    """Return file and line of each call that has led to an error, libraries aside."""
+    return [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not is_library(frame.f_code.co_filename)
+    ]
+
+
+def is_library(file: str) -> bool:
+    """Say whether a file, as code objects name it, is neither the author's nor the product's."""
+    return file.startswith("<") or (file.startswith(_LIBRARIES) and not file.startswith(OURS))
 
 
 def _source(error: BaseException) -> str:

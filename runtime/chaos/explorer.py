@@ -17,11 +17,12 @@ from runtime.chaos.course import Course
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.moves import CARRIED_OUT
 from runtime.chaos.orders import Broken, Order, Stage
-from runtime.chaos.outcome import Finding, Tally
+from runtime.chaos.outcome import Finding, ScenarioRefused, Tally
 from runtime.chaos.seen import Seen
 from runtime.chaos.shrinking import Bounds, shrink
 from runtime.chaos.subject import MarksLost, Subject
 from runtime.chaos.walks import Uniform, source_of
+from runtime.chaos.wording import in_words
 
 SPLIT_DEPTH: Final = 4
 """Orders that begin with the same decisions, so many of them, belong to one part of the work."""
@@ -220,6 +221,9 @@ class Explorer:
             order.run()
         except Broken as broken:
             return Played(order, choices, broken)
+        except ScenarioRefused as refused:
+            names = [name for actors in order.plan.actors for name in actors.names]
+            raise refused.after(in_words(choices.unusual, names)) from refused
         return Played(order, choices, None)
 
     def _account(self, played: Played, seed: int | None) -> None:

@@ -1,69 +1,62 @@
-"""Keeps the outside out of an actor: real time, chance, threads and sockets are refused there.
+"""Keeps the outside out of a scenario: real time, chance, threads, processes and sockets.
 
-An actor that reads the clock of the machine or draws a number of its own behaves differently when
-its exploration is repeated. So while an actor runs, and only then, these functions raise.
+Code that reads the clock of the machine or draws a number of its own behaves differently when its
+exploration is repeated. So while an actor runs these functions raise, whoever calls them; and as
+long as a scenario is explored they raise for the author's own code, wherever it runs: in a
+command, in an invariant, while the scenario is declared.
+
+What a file has taken out of a module by name (`from time import sleep`) is replaced in that file
+for as long as the exploration takes. Not seen is what lies deeper: in a container, in a class, or
+in a library outside the author's folder that has been imported before.
 """
 
-import os
-import random
-import secrets
-import socket
+import functools
+import inspect
 import sys
-import sysconfig
 import threading
-import time
-import uuid
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from types import FrameType, ModuleType, TracebackType
-from typing import Final, Self, final
+from types import FrameType, TracebackType
+from typing import Any, Final, Self, final
 
+from runtime.chaos.calendar import calendar_stand_ins
+from runtime.chaos.forbidden import FORBIDDEN, REMEDY, Forbidden
 from runtime.chaos.outcome import ScenarioRefused
-
-_REMEDY: Final = {
-    "time": "use the handle's now_ms",
-    "sleep": "await the handle's sleep",
-    "random": "use the handle's choose",
-    "thread": "declare another actor",
-    "socket": "use the scene's outside",
-}
+from runtime.chaos.own_code import OwnCode, place_of_call
 
 _HARMLESS: Final = frozenset({"coverage", "hypothesis", "logging", "trio", "warnings"})
 """Packages that look at the clock or draw for themselves: it changes nothing an actor does."""
 
-_LIBRARIES: Final = tuple(
-    {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
+_NOWHERE: Final = "/nowhere/scenario.py"
 
-_FORBIDDEN: Final[tuple[tuple[ModuleType | type, str, str], ...]] = (
-    *((time, name, "time") for name in ("time", "time_ns", "monotonic", "monotonic_ns")),
-    *((time, name, "time") for name in ("perf_counter", "perf_counter_ns")),
-    (time, "sleep", "sleep"),
-    *((random, name, "random") for name in ("random", "randint", "randrange", "choice")),
-    *((random, name, "random") for name in ("shuffle", "uniform", "sample", "getrandbits")),
-    (os, "urandom", "random"),
-    *((secrets, name, "random") for name in ("token_bytes", "token_hex", "randbelow")),
-    *((uuid, name, "random") for name in ("uuid4", "uuid1")),
-    (threading.Thread, "start", "thread"),
-    *((socket, name, "socket") for name in ("create_connection", "create_server", "socketpair")),
-    (socket.socket, "connect", "socket"),
-    (socket.socket, "bind", "socket"),
-)
+Function = Callable[..., Any]
 
 
 @final
 class Guard:
     """Refuses the outside while an actor runs; a context manager, entered for every step.
 
-    The functions are replaced once by `installed` and look at a flag, so that entering costs
-    next to nothing. What an engine does for an actor runs while the flag is down.
+    The functions are replaced by `installed` and look at a flag, so that entering costs next to
+    nothing. What an engine does for an actor runs while the flag is down. Other threads are left
+    alone: they are the harness's own.
 
     Attributes:
+        own: the author's code.
         refusal: the first refusal, also when the actor has caught it; None while there is none.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: OwnCode | None = None) -> None:
+        """Refuse nothing yet.
+
+        Args:
+            own: the author's code, which is refused the outside also when no actor runs; None
+                knows of none.
+        """
+        self.own: Final = own or OwnCode(_NOWHERE)
         self._is_up = False
+        self._thread = threading.get_ident()
+        self._replaced: Final[list[tuple[dict[str, Any], str, object]]] = []
+        self._taken_in: Final[dict[int, dict[str, Any]]] = {}
         self.refusal: ScenarioRefused | None = None
 
     def __enter__(self) -> Self:
@@ -81,39 +74,138 @@ class Guard:
     @contextmanager
     def installed(self) -> Generator[None]:
         """Replace the functions for the time of an exploration."""
-        real = [(owner, name, getattr(owner, name)) for owner, name, _ in _FORBIDDEN]
+        self._thread = threading.get_ident()
+        _plant()
+        _INSTALLED.append(self)
         try:
-            for owner, name, kind in _FORBIDDEN:
-                setattr(owner, name, self._watched(owner, name, kind))
+            for module in self.own.modules():
+                self._take_in(vars(module))
             yield
         finally:
-            for owner, name, function in real:
-                setattr(owner, name, function)
+            for namespace, name, value in reversed(self._replaced):
+                namespace[name] = value
+            self._replaced.clear()
+            self._taken_in.clear()
+            _INSTALLED.remove(self)
+            if not _INSTALLED:
+                _take_out()
 
-    def _watched(self, owner: ModuleType | type, name: str, kind: str) -> Callable[..., object]:
-        function: Callable[..., object] = getattr(owner, name)
+    def take_in_file_of(self, function: object) -> None:
+        """Take in the file that a function of the author's stands in, loaded in the meantime.
 
-        def watched(*args: object, **kwargs: object) -> object:
-            if self._is_up:
-                caller = sys._getframe(1)  # noqa: SLF001 - the line is the point of the refusal
-                if caller.f_globals.get("__name__", "").partition(".")[0] not in _HARMLESS:
-                    raise self._refused(caller, f"{owner.__name__}.{name}", kind)
-            return function(*args, **kwargs)
+        A function of ours that does nothing but call the author's will do.
+        """
+        if not inspect.isfunction(function):
+            return
+        inner = [cell.cell_contents for cell in function.__closure__ or ()]
+        for each in filter(inspect.isfunction, [function, *inner]):
+            namespace = each.__globals__
+            if id(namespace) not in self._taken_in and self.own.holds(each.__code__.co_filename):
+                self._take_in(namespace)
 
-        return watched
+    def _take_in(self, namespace: dict[str, Any]) -> None:
+        """Replace what a file of the author's has taken out of modules by name.
 
-    def _refused(self, caller: FrameType, what: str, kind: str) -> ScenarioRefused:
-        refusal = ScenarioRefused(
-            f"{_place(caller)}: {what} is not available to an actor; {_REMEDY[kind]}."
-        )
-        self.refusal = self.refusal or refusal
-        return refusal
+        It is put back when the exploration is over.
+        """
+        self._taken_in[id(namespace)] = namespace
+        stand_ins = _stand_ins()
+        for name, value in list(namespace.items()):
+            stand_in = stand_ins.get(id(value))
+            if stand_in is not None:
+                self._replaced.append((namespace, name, value))
+                namespace[name] = stand_in
+
+    def require_allowed(self, caller: FrameType, what: str, kind: str) -> None:
+        """Refuse what is called, unless it is called by somebody who may.
+
+        Raises:
+            ScenarioRefused: says which line has called.
+        """
+        if caller.f_globals.get("__name__", "").partition(".")[0] in _HARMLESS:
+            return
+        if threading.get_ident() != self._thread:
+            return
+        if self._is_up or self.own.is_behind(caller):
+            whom = "an actor" if self._is_up else "a scenario"
+            refusal = ScenarioRefused(
+                f"{place_of_call(caller)}: {what} is not available to {whom}; {REMEDY[kind]}."
+            )
+            self.refusal = self.refusal or refusal
+            raise refusal
 
 
-def _place(caller: FrameType) -> str:
-    """Return file and line of whoever has called a library, or the library that nobody called."""
-    frame: FrameType | None = caller
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        frame = frame.f_back
-    found = frame or caller
-    return f"{found.f_code.co_filename}:{found.f_lineno}"
+_INSTALLED: Final[list[Guard]] = []
+"""The guards of the explorations under way, one within the other; the last one decides."""
+
+
+def _require_allowed(caller: FrameType, what: str, kind: str) -> None:
+    if _INSTALLED:
+        _INSTALLED[-1].require_allowed(caller, what, kind)
+
+
+@final
+class _Watched:
+    """A function of a module that looks at the guard first.
+
+    No plain function: as an attribute of a class it must stay what it stands for, which a class
+    binds to no instance.
+    """
+
+    def __init__(self, forbidden: Forbidden, function: Function) -> None:
+        functools.update_wrapper(self, function)
+        self._forbidden: Final = forbidden
+        self._function: Final = function
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        if _INSTALLED and _asks(self._forbidden, len(args) + len(kwargs)):
+            forbidden = self._forbidden
+            what = f"{forbidden.owner.__name__}.{forbidden.name}"
+            _require_allowed(sys._getframe(1), what, forbidden.kind)  # noqa: SLF001 - for the line
+        return self._function(*args, **kwargs)
+
+
+def _watched_method(forbidden: Forbidden, function: Function) -> Function:
+    what = f"{forbidden.owner.__module__}.{forbidden.owner.__name__}"
+    what = what if forbidden.name == "__init__" else f"{what}.{forbidden.name}"
+
+    @functools.wraps(function)
+    def watched(*args: object, **kwargs: object) -> object:
+        if _INSTALLED and _asks(forbidden, len(args) + len(kwargs)):
+            _require_allowed(sys._getframe(1), what, forbidden.kind)  # noqa: SLF001 - for the line
+        return function(*args, **kwargs)
+
+    return watched
+
+
+def _asks(forbidden: Forbidden, given: int) -> bool:
+    return forbidden.allowed_from is None or given < forbidden.allowed_from
+
+
+def _stand_in(forbidden: Forbidden, real: Function) -> Function:
+    if isinstance(forbidden.owner, type):
+        return _watched_method(forbidden, real)
+    return _Watched(forbidden, real)
+
+
+_REAL: Final[list[Function]] = [getattr(it.owner, it.name) for it in FORBIDDEN]
+_PLANTED: Final[list[Function]] = [
+    _stand_in(forbidden, real) for forbidden, real in zip(FORBIDDEN, _REAL, strict=True)
+]
+
+
+@functools.cache
+def _stand_ins() -> dict[int, object]:
+    """Return what stands for a function or a class, by the identity of what it stands for."""
+    planted = {id(real): it for real, it in zip(_REAL, _PLANTED, strict=True)}
+    return planted | {id(real): it for real, it in calendar_stand_ins(_require_allowed)}
+
+
+def _plant() -> None:
+    for forbidden, stand_in in zip(FORBIDDEN, _PLANTED, strict=True):
+        setattr(forbidden.owner, forbidden.name, stand_in)
+
+
+def _take_out() -> None:
+    for forbidden, real in zip(FORBIDDEN, _REAL, strict=True):
+        setattr(forbidden.owner, forbidden.name, real)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, final
 
 from runtime.chaos.acting import Acting
 from runtime.chaos.choices import Choices
-from runtime.chaos.complaints import is_about_a_loop, one_line, place_of
+from runtime.chaos.complaints import is_about_a_loop, one_line, one_line_with_place, place_of
 from runtime.chaos.course import Course
 from runtime.chaos.guard import Guard
 from runtime.chaos.moves import CLOCK, KILL, LATE, Remaining, Way, enabled, next_wake_ms
@@ -310,11 +310,16 @@ class Order:
         """Hand an actor its answer; None is one that was lost."""
         error = self._course.subject.lost() if answer is None else answer.error
         if error is not None:
+            raised_at = error.__traceback__
             actor.throw(error)
-            # The same object is raised once more in the next order that shares this step; it must
-            # not hold the frames of this one.
-            error.__traceback__ = None
-        elif answer is not None:
+            try:
+                self._require_sound(actor)
+            finally:
+                # The same object is raised once more in the next order that shares this step; it
+                # must not hold the frames of this one.
+                error.__traceback__ = raised_at
+            return
+        if answer is not None:
             result = answer.result
             # Orders share answers; what can be changed is each actor's own.
             actor.answer(copy.deepcopy(result) if isinstance(result, _CHANGEABLE) else result)
@@ -332,7 +337,8 @@ class Order:
                 f"{place_of(failure)}: {actor.name} awaits something the harness cannot order;"
                 " await only what its handle offers (do, sync, sleep, …)."
             )
-        raise Broken(actor.name, f"{actor.name} failed: {one_line(failure)}")
+        self._stage.guard.own.require_sound(failure, f"the actor {actor.name}")
+        raise Broken(actor.name, f"{actor.name} failed: {one_line_with_place(failure)}")
 
     def _hold(self, checks: dict[str, Callable[[Any], None]]) -> None:
         """Hold invariants against the present state, unless that was done before."""
@@ -346,10 +352,7 @@ class Order:
             except AssertionError as error:
                 raise Broken(name, f"{name}: {one_line(error)}") from error
             except Exception as error:
-                raise ScenarioRefused(
-                    f"{place_of(error)}: the invariant {name} fails by itself: {one_line(error)};"
-                    " let it raise AssertionError where the promise is broken, nothing else."
-                ) from error
+                raise self._stage.guard.own.refusal_of_check(name, error) from error
 
     def _note(self, entry: _Entry | Moment) -> None:
         self._log.append(entry)

@@ -1,10 +1,12 @@
 """What an exploration came to: moments, findings, and the figures of an engine."""
 
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Self
+
+from runtime.chaos.complaints import is_library
 
 
 class Verdict(IntEnum):
@@ -20,8 +22,16 @@ class PromiseBroken(AssertionError):
     """An invariant does not hold."""
 
 
+class Misused(TypeError):
+    """A handle was given what it cannot use; a mistake of whoever has called it."""
+
+
 class ScenarioRefused(Exception):
     """A scenario cannot be explored as it is written; the text names the line and the remedy."""
+
+    def after(self, decisions: Sequence[str]) -> Self:
+        """Return the same, with what was unusual before it came to that."""
+        return type(self)(f"{self} Before that: {'; '.join(decisions)}.") if decisions else self
 
     @classmethod
     def foreign_await(cls, actor: str, coroutine: Coroutine[Any, Any, object]) -> Self:
@@ -29,7 +39,7 @@ class ScenarioRefused(Exception):
         frame = getattr(coroutine, "cr_frame", None)
         inner: Any = coroutine
         while getattr(inner, "cr_await", None) is not None and hasattr(inner, "cr_frame"):
-            if inner.cr_frame is not None:
+            if inner.cr_frame is not None and not is_library(inner.cr_frame.f_code.co_filename):
                 frame = inner.cr_frame
             inner = inner.cr_await
         place = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}: "

@@ -12,9 +12,10 @@ from typing import Final, Protocol, cast, final
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from runtime.chaos.acting import Acting, Request
 from runtime.chaos.choices import Choices
-from runtime.chaos.complaints import is_about_a_loop, one_line, place_of
+from runtime.chaos.complaints import is_about_a_loop, one_line, one_line_with_place, place_of
 from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import ScenarioRefused
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.procs_wire import Line, PeerGone
 
 
@@ -23,7 +24,13 @@ class GivenUp(BaseException):
 
 
 class Subject(Protocol):
-    """What actors act on, as one process has it."""
+    """What actors act on, as one process has it.
+
+    Attributes:
+        own: the author's code.
+    """
+
+    own: OwnCode
 
     def open(self, place: str) -> None:
         """Use the resources at `place` from now on."""
@@ -123,7 +130,7 @@ def serve(line: Line, subject: Subject) -> None:
     An error that is neither an actor's nor a refusal of the scenario is reported in full; it means
     that the harness or the product is broken, and the controller ends the pool.
     """
-    guard = Guard()
+    guard = Guard(subject.own)
     try:
         with guard.installed():
             while True:
@@ -177,11 +184,16 @@ def _report(acting: Acting, failure: BaseException, subject: Subject, stand: Sta
     """Say with what an actor has ended.
 
     Raises:
-        ScenarioRefused: it has awaited what cannot be ordered.
+        ScenarioRefused: it has awaited what cannot be ordered, or made a mistake.
     """
     if is_about_a_loop(failure):
         raise ScenarioRefused(
             f"{place_of(failure)}: {acting.name} awaits something the harness cannot order;"
             " await only what its handle offers (do, sync, sleep, …)."
         )
-    stand.note(**{"gaveUp" if subject.excuses(failure) else "failed": one_line(failure)})
+    is_excused = subject.excuses(failure)
+    if not is_excused:
+        subject.own.require_sound(failure, f"the actor {acting.name}")
+        stand.note(failed=one_line_with_place(failure))
+    else:
+        stand.note(gaveUp=one_line(failure))

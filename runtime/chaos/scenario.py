@@ -8,10 +8,12 @@ import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar, final
+from typing import Any, Final, Generic, Never, Protocol, TypeVar, final
 
 from runtime.chaos.acting import Request, ask
 from runtime.chaos.choices import Choices
+from runtime.chaos.declaring import refuse, require_count, require_faults
+from runtime.chaos.outcome import Misused
 
 PlanT = TypeVar("PlanT")
 HandleT = TypeVar("HandleT")
@@ -55,8 +57,18 @@ class Handle:
         await ask(Request(f"sync {place}"))
 
     async def sleep(self, for_s: float) -> None:
-        """Wait until the simulated wall clock is `for_s` seconds further."""
+        """Wait until the simulated wall clock is `for_s` seconds further.
+
+        Raises:
+            Misused: it is no number of seconds, or below 0.
+        """
+        _require_seconds(for_s)
         await ask(Request("sleep", wake_at_ms=self._clock.wall_ms() + round(for_s * 1000)))
+
+
+def _require_seconds(for_s: object) -> None:
+    if not isinstance(for_s, int | float) or not for_s >= 0:
+        raise Misused(f"sleep takes seconds, not {for_s!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +141,7 @@ class Plan(Generic[HandleT, LookT]):
 
     def actor(self, count: int = 1) -> Callable[[ActorBody[HandleT]], ActorBody[HandleT]]:
         """Declare `count` actors that run the decorated async function at once."""
-        if count < 1:
-            raise ValueError("a scenario has at least one actor of a kind")
+        require_count("count", count, "actor of a kind")
         # Not a nested function: its annotations would be made anew for every exploration.
         return partial(self._declare, count)
 
@@ -149,27 +160,34 @@ class Plan(Generic[HandleT, LookT]):
         duplicate: int = 0,
         delay: int = 0,
         shared_batch: int = 0,
+        **misspelt: Never,
     ) -> None:
-        """Say what may go wrong in one exploration, and how often; see `Budgets`."""
-        self.budgets = Budgets(
-            clock_jump=clock_jump,
-            kill=kill,
-            pause=pause,
-            sleep=sleep,
-            power_cut=power_cut,
-            disk_full=disk_full,
-            io_error=io_error,
-            fsync_failure=fsync_failure,
-            drop=drop,
-            duplicate=duplicate,
-            delay=delay,
-            shared_batch=shared_batch,
-        )
+        """Say what may go wrong in one exploration, and how often; see `Budgets`.
+
+        Raises:
+            ScenarioRefused: there is no such fault, or it is none that could happen so often.
+        """
+        counts = {
+            "kill": kill,
+            "pause": pause,
+            "power_cut": power_cut,
+            "disk_full": disk_full,
+            "io_error": io_error,
+            "fsync_failure": fsync_failure,
+            "drop": drop,
+            "duplicate": duplicate,
+            "delay": delay,
+            "shared_batch": shared_batch,
+        }
+        require_faults(misspelt, counts, {"clock_jump": clock_jump, "sleep": sleep})
+        self.budgets = Budgets(clock_jump=tuple(clock_jump), sleep=tuple(sleep), **counts)
 
     def _declare(self, count: int, body: ActorBody[HandleT]) -> ActorBody[HandleT]:
         name: str = getattr(body, "__name__", "actor")
         if any(plan.name == name for plan in self.actors):
-            raise ValueError(f"two actors are called {name}; give one another name")
+            refuse(f"two actors are called {name}; give one of them another name.")
+        if not inspect.iscoroutinefunction(body):
+            refuse(f"the actor {name} is no async function; write `async def {name}(…)`.")
         self.actors.append(ActorPlan(name, count, body))
         return body
 
@@ -179,13 +197,19 @@ class Plan(Generic[HandleT, LookT]):
         A check judges one state by itself and keeps nothing: an engine does not repeat it for
         steps that one exploration shares with another.
         """
+        self._require_free(check.__name__)
         self.always_checks[check.__name__] = check
         return check
 
     def finally_(self, check: Callable[[LookT], None]) -> Callable[[LookT], None]:
         """Declare what must hold when every actor has ended."""
+        self._require_free(check.__name__)
         self.final_checks[check.__name__] = check
         return check
+
+    def _require_free(self, name: str) -> None:
+        if name in self.always_checks or name in self.final_checks:
+            refuse(f"two invariants are called {name}; give one of them another name.")
 
 
 @final

@@ -152,6 +152,8 @@ def test_run_that_comes_to_another_end_is_a_finding() -> None:
         ("uuid", "uuid.uuid4()"),
         ("threading", "threading.Thread(target=print).start()"),
         ("socket", "socket.create_connection(('127.0.0.1', 9))"),
+        ("datetime", "datetime.datetime.now()"),
+        ("subprocess", "subprocess.run(['true'])"),
     ],
 )
 def test_node_that_reaches_for_the_outside_is_refused_with_its_line(
