@@ -1,5 +1,6 @@
 """Reads, hashes and executes workflow files; only resolver and runner children do this."""
 
+import functools
 import hashlib
 import itertools
 import re
@@ -7,7 +8,7 @@ import stat
 import sys
 import traceback
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import CodeType, ModuleType, TracebackType
 from typing import Final
 
 from pi_workflows.authoring.definition import WORKFLOW_SUFFIX, Definition
@@ -77,8 +78,7 @@ def _execute(path: Path, source: bytes) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     sys.modules[module.__name__] = module
     try:
-        code = compile(source, str(path), "exec", dont_inherit=True)
-        exec(code, module.__dict__)  # noqa: S102 - running the author's file is the purpose
+        exec(_compiled(source, str(path)), module.__dict__)  # noqa: S102 - running the author's file is the purpose
     except AuthoringError:
         del sys.modules[module.__name__]
         raise
@@ -86,6 +86,12 @@ def _execute(path: Path, source: bytes) -> ModuleType:
         del sys.modules[module.__name__]
         raise _failure(path, error) from None
     return module
+
+
+@functools.lru_cache(maxsize=8)
+def _compiled(source: bytes, path: str) -> CodeType:
+    """Compile a file once, however often it is loaded: simulations load it thousands of times."""
+    return compile(source, path, "exec", dont_inherit=True)
 
 
 def _failure(path: Path, error: BaseException) -> LoadError:

@@ -6,9 +6,8 @@ that was renamed or removed may still be written to by whoever has it open.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final, Protocol, final
+from typing import Final, NamedTuple, Protocol, final
 
 from runtime.chaos.disk_faults import Failure
 
@@ -29,8 +28,7 @@ class Doing(StrEnum):
     SYNC_DIRECTORY = "sync directory"
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One thing that was done.
 
     Attributes:
@@ -54,7 +52,7 @@ class Operation:
 
     def as_failed(self) -> "Operation":
         """Return the same flush, failing."""
-        return replace(self, failed=True)
+        return self._replace(failed=True)
 
 
 class Strikes(Protocol):

@@ -5,7 +5,6 @@ after it, a name once the directory was. What is neither is settled by `survivor
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self, final
 
 from runtime.chaos.disk_log import DiskLog, Doing, Operation, Strikes
@@ -45,23 +44,40 @@ class NameChange(NamedTuple):
     file: int
 
 
-@dataclass(slots=True)
+@final
 class FileState:
     """One file.
 
     Attributes:
-        durable: what survives for certain.
-        version: stands for exactly these durable bytes, in this process.
-        pending: what was done since, in order.
+        pending: what was done since it was flushed last, in order.
         cached: what a process reads.
         has_lost: a flush failed: the cache holds what is neither certain nor on its way.
     """
 
-    durable: bytes = b""
-    version: int = 0
-    pending: list[Patch] = field(default_factory=list)
-    cached: bytearray = field(default_factory=bytearray)
-    has_lost: bool = False
+    __slots__ = ("_certain", "_version", "cached", "has_lost", "pending")
+
+    def __init__(self, durable: bytes = b"") -> None:
+        """Hold these bytes for certain, and nothing else."""
+        self.pending: list[Patch] = []
+        self.cached = bytearray(durable)
+        self.has_lost = False
+        # Changed in place until somebody asks: a long life flushes often and is cut rarely.
+        self._certain: bytes | bytearray = durable
+        self._version: int | None = None
+
+    @property
+    def durable(self) -> bytes:
+        """What survives for certain."""
+        if isinstance(self._certain, bytearray):
+            self._certain = bytes(self._certain)
+        return self._certain
+
+    @property
+    def version(self) -> int:
+        """Stands for exactly these durable bytes, in this process."""
+        if self._version is None:
+            self._version = hash(self.durable)
+        return self._version
 
     def patch(self, patch: Patch) -> None:
         """Change what is read; whether it survives is open."""
@@ -70,13 +86,15 @@ class FileState:
 
     def settle(self) -> None:
         """Make certain what was pending."""
-        if self.pending:
-            settled = bytearray(self.durable)
-            for patch in self.pending:
-                apply(settled, patch)
-            self.durable = bytes(settled)
-            self.version = hash(self.durable)
-            self.pending.clear()
+        if not self.pending:
+            return
+        certain = self._certain
+        if isinstance(certain, bytes):
+            certain = self._certain = bytearray(certain)
+        for patch in self.pending:
+            apply(certain, patch)
+        self._version = None
+        self.pending.clear()
 
     def lose(self) -> None:
         """Forget what was pending: a failed flush lets it count as certain."""
@@ -85,9 +103,12 @@ class FileState:
 
     def copy(self) -> "FileState":
         """Return one that goes its own way."""
-        return FileState(
-            self.durable, self.version, list(self.pending), bytearray(self.cached), self.has_lost
-        )
+        other = FileState(self.durable)
+        other.pending.extend(self.pending)
+        other.cached = bytearray(self.cached)
+        other.has_lost = self.has_lost
+        other._version = self._version
+        return other
 
 
 @final
@@ -109,7 +130,7 @@ class DiskModel:
         self.pending_names: Final[list[NameChange]] = []
         for number, name in enumerate(sorted(content or {}), 1):
             data = (content or {})[name]
-            self.files[number] = FileState(data, hash(data), [], bytearray(data))
+            self.files[number] = FileState(data)
             self.names[name] = self.durable_names[name] = number
 
     @property
@@ -151,7 +172,7 @@ class DiskModel:
             self.pending_names.clear()
         else:
             if doing is Doing.CREATE:
-                self.files[number] = FileState(version=hash(b""))
+                self.files[number] = FileState()
             change = NameChange(*_NAMES[doing](operation), number)
             change_name(self.names, change)
             self.pending_names.append(change)

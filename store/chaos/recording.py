@@ -199,8 +199,8 @@ class RecordingFile(apsw.VFSFile):
 
     @override
     def xRead(self, amount: int, offset: int) -> bytes:
-        if self._is_noted:
-            _refuse(self._disk, "read", self._name)
+        if self._is_noted and (failure := self._disk.strike("read", self._name)):
+            raise _error("read", failure)
         return super().xRead(amount, offset)
 
     @override

@@ -216,3 +216,15 @@ def test_an_unreadable_file_is_a_failure(tmp_path: Path) -> None:
     path.chmod(0)
     with pytest.raises(LoadError, match="cannot be read: Permission denied"):
         source_identity(path)
+
+
+def test_edited_file_is_compiled_anew(tmp_path: Path) -> None:
+    path = tmp_path / "echo.workflow.py"
+    first = load_file(path, ECHO)
+    again = load_file(path, ECHO)
+    edited = load_file(path, ECHO.replace(b"max_steps=5", b"max_steps=6"))
+    assert first is not again
+    assert [it.snapshot()["maxSteps"] for it in (first, again)] == [
+        first.snapshot()["maxSteps"]
+    ] * 2
+    assert edited.snapshot()["maxSteps"] != first.snapshot()["maxSteps"]

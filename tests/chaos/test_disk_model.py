@@ -180,6 +180,24 @@ def test_copy_of_a_disk_goes_its_own_way() -> None:
     assert outcomes(model, Persistence.DROPPED, "f") == {OLD}
 
 
+def test_outcome_of_a_cut_stays_as_it_was_when_the_disk_goes_on() -> None:
+    log = DiskLog({"f": 1})
+    model = DiskModel({"f": OLD})
+    for sector in range(2):
+        log.wrote(log.file_of("f"), "f", sector * SECTOR, NEW)
+        log.synced(log.file_of("f"), "f")
+    model.apply(log.operations[0])
+    model.apply(log.operations[1])
+    first = survivors(model, Persistence.DROPPED, draws(0))
+    key = first.key
+    model.apply(log.operations[2])
+    model.apply(log.operations[3])
+    second = survivors(model, Persistence.DROPPED, draws(0))
+    assert first.content() == {"f": NEW + OLD[SECTOR:]}
+    assert second.content() == {"f": NEW * 2 + OLD[2 * SECTOR :]}
+    assert first.key == key != second.key
+
+
 def test_equal_outcomes_have_equal_keys_and_different_ones_do_not() -> None:
     model = three_writes()
     keys: dict[object, dict[str, bytes]] = {}
