@@ -78,7 +78,8 @@ def _execute(path: Path, source: bytes) -> ModuleType:
     sys.path.insert(0, str(path.parent))
     sys.modules[module.__name__] = module
     try:
-        exec(_compiled(source, str(path)), module.__dict__)  # noqa: S102 - running the author's file is the purpose
+        code = _compiled(source, str(path))
+        exec(code, module.__dict__)  # noqa: S102 - running the author's file is the purpose
     except AuthoringError:
         del sys.modules[module.__name__]
         raise

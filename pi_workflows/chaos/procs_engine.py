@@ -18,6 +18,7 @@ from pi_workflows.chaos.procs_stage import Stage, opened
 from pi_workflows.chaos.procs_store import ALL_POINTS, FEWEST_POINTS
 from pi_workflows.chaos.scene import Scene
 from runtime.chaos.choices import Benign, Choices, Replayed, Source
+from runtime.chaos.drawn import Drawn, is_repeated
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.outcome import Finding, Tally
 from runtime.chaos.procs_order import Played
@@ -123,6 +124,7 @@ class _Exploring:
         self._peaceful: Final = replace(stage.budgets, kill=0, pause=0)
         self._began_s: Final = time.monotonic()
         self.tallies: Final[list[Tally]] = []
+        self._drawn: Drawn | None = None
 
     @property
     def is_finite(self) -> bool:
@@ -159,6 +161,7 @@ class _Exploring:
         Odd seeds give the processes priorities (PCT), even ones draw each step.
         """
         tally = self._begin(ORDERS, KINDS)
+        self._drawn = Drawn()
         seeds = self._wanted.seeds
         number = self._wanted.goals.get(ORDERS, SAMPLED)
         steps = self._benign_steps()
@@ -174,6 +177,7 @@ class _Exploring:
         One that has ended before the drawn step is not counted, and another is drawn.
         """
         tally = self._begin(KILLS, {"kill"})
+        self._drawn = Drawn()
         number = KILLED_CORE if self._scenario.core else KILLED
         part, parts = self._wanted.part
         tally.promised = len(range(self._wanted.goals.get(KILLS, number))[part::parts])
@@ -206,6 +210,7 @@ class _Exploring:
 
     def _begin(self, unit: str, kinds: set[str] | frozenset[str]) -> Tally:
         tally = Tally(self._scenario.name, ProcsEngine.name, unit)
+        self._drawn = None
         tally.fault_kinds = self._stage.budgets.kinds & kinds
         self.tallies.append(tally)
         return tally
@@ -220,6 +225,8 @@ class _Exploring:
             tally.broken += 1
             tally.findings.append(_finding(self._scenario, broken, Choices(Benign())))
         self._stage.damages.clear()
+        if self._drawn is not None:
+            self._drawn.tell(tally, self._wanted.part[1])
         tally.pairs_feasible = len(tally.pairs) if tally.complete else None
         tally.seconds = (
             time.monotonic() - self._began_s - sum(other.seconds for other in self.tallies)
@@ -238,12 +245,14 @@ class _Exploring:
         tally.explored += 1
         tally.faults.update(played.faults)
         tally.pairs |= played.pairs
+        if self._drawn is not None:
+            self._drawn.note(choices)
         if self._wanted.tell is not None:
             self._wanted.tell(tally.unit, 1)
         if played.complaint is not None:
             tally.broken += 1
             tally.findings.append(_finding(self._scenario, played, choices))
-        elif tally.explored & (tally.explored - 1):
+        elif not is_repeated(tally.explored):
             return
         kept = Choices(Replayed(choices.unusual))
         again = self._stage.play(kept, self._stage.budgets, on_new_file=True)

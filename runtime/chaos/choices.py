@@ -5,6 +5,7 @@ otherwise are kept, by name and not by position, so one can be left out and the 
 the same. What is kept is enough to repeat an exploration exactly.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, final
@@ -72,6 +73,15 @@ class Choices:
         if index:
             self.unusual[name] = options[index]
         return options[index]
+
+    def key(self) -> int:
+        """Return 64 bits of a digest of all decisions, the same in every process.
+
+        Two explorations of the same scenario that decide alike have the same key. That two of a
+        million which do not have it too is as likely as one in forty million.
+        """
+        path = b"".join([decision.picked.to_bytes(2, "big") for decision in self.made])
+        return int.from_bytes(hashlib.blake2b(path, digest_size=8).digest(), "big")
 
 
 @final

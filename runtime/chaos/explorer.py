@@ -14,6 +14,7 @@ from typing import Final, final
 from runtime.chaos.choices import Benign, Choices, Replayed, Source, Systematic
 from runtime.chaos.complaints import promise_of
 from runtime.chaos.course import Course
+from runtime.chaos.drawn import Drawn, is_repeated
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.moves import CARRIED_OUT
 from runtime.chaos.orders import Broken, Order, Stage
@@ -94,6 +95,7 @@ class Explorer:
         self._began_s: Final = self._playing.now_s()
         self._benign_steps = 1
         self._told = 0
+        self._drawn: Drawn | None = None
         self.tally: Final = Tally(playing.scenario, playing.engine, "orders")
 
     def explore(self, *, is_all: bool) -> Tally:
@@ -108,6 +110,7 @@ class Explorer:
         self._play_benign()
         wanted, (part, parts) = self._wanted, self._wanted.part
         if wanted.seeds is not None:
+            self._drawn = Drawn()
             self._draw(wanted.seeds[part::parts])
         elif is_all:
             self._systematic(None)
@@ -117,6 +120,7 @@ class Explorer:
         else:
             count = wanted.goals.get(self.tally.unit, SAMPLED)
             few = max(FEW, count)
+            self._drawn = Drawn()
             if self._estimate() <= 2 * few:
                 self._systematic(max(1, 2 * few // parts))
             if not self.tally.complete and not self._is_over:
@@ -232,8 +236,9 @@ class Explorer:
         tally.explored += 1
         self._tell(least=TOLD_AT)
         tally.faults.update(played.order.remaining.spent)
-        count = tally.explored
-        if played.broken is None and count & (count - 1):
+        if self._drawn is not None:
+            self._drawn.note(played.choices)
+        if played.broken is None and not is_repeated(tally.explored):
             return
         # The subject stands where the order has ended, so this comes first.
         digest = played.digest or played.order.digest()
@@ -293,6 +298,8 @@ class Explorer:
                 for other in names[index + 1 :]
             )
         tally.seconds = self._playing.now_s() - self._began_s
+        if self._drawn is not None:
+            self._drawn.tell(tally, self._wanted.part[1])
 
 
 def _named(seed: int | None, choices: Choices) -> str:

@@ -4,9 +4,12 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from runtime.chaos.complaints import is_library
+
+DRAWN: Final = frozenset({"orders", "process orders", "kills", "seeds"})
+"""Units of which each seed gives one, be it another's too: so many seeds are promised."""
 
 
 class Verdict(IntEnum):
@@ -99,7 +102,9 @@ class Tally:
         unit: what is counted: "orders", "power-cut states", "double faults", "process orders",
             "kills", "I/O errors", "seeds".
         explored: how many of them were run and checked.
-        distinct: how many of them differed, where that is known; None where each does.
+        distinct: how many of them differed at least; None where each does.
+        keys: what tells apart explorations that another part may have too; empty where there is
+            no other part, or none that could.
         promised: how many there should be at least, unless there are fewer; 0 promises none.
         complete: True only if every possible one was explored.
         all_promised: every possible one is promised, however many that are.
@@ -123,6 +128,7 @@ class Tally:
     unit: str
     explored: int = 0
     distinct: int | None = None
+    keys: set[int] = field(default_factory=set)
     promised: int = 0
     complete: bool = False
     all_promised: bool = False
@@ -142,7 +148,10 @@ class Tally:
     def add(self, part: "Tally") -> None:
         """Add the figures of another part of the same work; complete only if both parts are."""
         self.explored += part.explored
-        if part.distinct is not None:
+        if self.keys or part.keys:
+            self.keys |= part.keys
+            self.distinct = len(self.keys)
+        elif part.distinct is not None:
             self.distinct = (self.distinct or 0) + part.distinct
         self.complete = self.complete and part.complete
         self.promised += part.promised
@@ -174,7 +183,9 @@ class Tally:
     @property
     def done(self) -> int:
         """Return how many count towards what is promised."""
-        return self.explored if self.distinct is None else self.distinct
+        if self.distinct is None or self.unit in DRAWN:
+            return self.explored
+        return self.distinct
 
     @property
     def blind_spots(self) -> list[str]:

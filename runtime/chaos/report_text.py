@@ -110,8 +110,8 @@ def _cells(tally: Tally) -> tuple[str, ...]:
 def _cells_in_all(report: Report, engine: str, unit: str) -> tuple[str, ...]:
     tallies = [it for it in report.tallies if (it.engine, it.unit) == (engine, unit)]
     explored = sum(tally.explored for tally in tallies)
-    done = sum(tally.done for tally in tallies)
-    distinct = "" if done == explored else f"{done:,} distinct of "
+    differing = sum(_differing(tally) for tally in tallies)
+    distinct = "" if differing == explored else f"{differing:,} distinct of "
     pairs = sum(len(tally.pairs) for tally in tallies)
     examined = [tally.examined for tally in tallies if tally.examined is not None]
     places = [tally.places for tally in tallies if tally.places is not None]
@@ -126,6 +126,10 @@ def _cells_in_all(report: Report, engine: str, unit: str) -> tuple[str, ...]:
         _took(sum(tally.seconds for tally in tallies)),
         _faults(sum((tally.faults for tally in tallies), Counter[str]())),
     )
+
+
+def _differing(tally: Tally) -> int:
+    return tally.explored if tally.distinct is None else tally.distinct
 
 
 def _faults(faults: Counter[str]) -> str:
