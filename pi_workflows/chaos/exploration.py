@@ -83,13 +83,17 @@ class CarryingOut:
             TaskRefused: a scenario was refused.
             OSError: a replay file cannot be written.
         """
+        self.hand_out()
+        with Spreading(self._processes, self) as spreading:
+            spreading.run()
+
+    def hand_out(self) -> None:
+        """Let `next_task` give out every item, in its order."""
         for index, item in enumerate(self._campaign.items):
             if item.is_split:
                 self._shares.add_for_each(partial(self._task, index))
             else:
                 self._shares.add_whole(partial(self._task, index, 0))
-        with Spreading(self._processes, self) as spreading:
-            spreading.run()
 
     def report(self) -> Report:
         """Return what there is by now; parts that are missing make nothing complete."""
@@ -145,13 +149,16 @@ class CarryingOut:
     def _task(self, index: int, number: int) -> Exploration | None:
         """Return a process's part of an item, with the time and the goals it has now."""
         item = self._campaign.items[index]
+        needless = self._needless()
+        if index in needless:
+            return None
         elapsed_s = monotonic_s() - self._began_at
-        budget_s = self._campaign.budget_of(index, elapsed_s, self._processes)
+        budget_s = self._campaign.budget_of(index, elapsed_s, self._processes, needless)
         if budget_s == 0:
             self._skipped.add(index)
             return None
         if index not in self._goals:
-            self._goals[index] = self._campaign.goals_of(index, self._done())
+            self._goals[index] = self._campaign.goals_of(index, self._done(), needless)
             self._watcher.begun(item)
         wanted = Wanted(
             is_all=item.is_all,
@@ -162,6 +169,22 @@ class CarryingOut:
             goals=self._goals[index],
         )
         return Exploration(item.ref, item.engine, wanted, index)
+
+    def _needless(self) -> set[int]:
+        """Return the samples of what is known completely by now."""
+        items = self._campaign.items
+        known = {
+            (items[index].ref, items[index].engine)
+            for index, tallies in enumerate(self._tallies)
+            if tallies
+            and self._parts[index] == self._parts_of(index)
+            and all(tally.complete for tally in tallies.values())
+        }
+        return {
+            index
+            for index, item in enumerate(items)
+            if not item.is_all and item.seeds is None and (item.ref, item.engine) in known
+        }
 
     def _parts_of(self, index: int) -> int:
         return self._processes if self._campaign.items[index].is_split else 1

@@ -238,7 +238,7 @@ class _Exploring:
             share = KILLS_SHARE if tally.unit == KILLS else 1.0
             if time.monotonic() - self._began_s >= budget_s * share:
                 return True
-        return tally.broken >= self._wanted.findings_max
+        return tally.failed >= self._wanted.findings_max
 
     def _account(self, tally: Tally, played: Played, choices: Choices) -> None:
         """Count an order; play a broken one again, and some that held, on a file of their own."""

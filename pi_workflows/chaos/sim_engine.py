@@ -51,7 +51,7 @@ class SimEngine:
             spent = time.monotonic() - began
             if wanted.budget_s is not None and spent >= wanted.budget_s:
                 break
-            if tally.broken >= wanted.findings_max:
+            if tally.failed >= wanted.findings_max:
                 break
             self._explore_one(scenario, seed, tally, again=number % SAMPLE_EVERY == 0)
             if wanted.tell is not None and tally.explored - told >= TELL_EVERY:

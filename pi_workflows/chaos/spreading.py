@@ -254,20 +254,21 @@ class Spreading:
 
 @final
 class Shares:
-    """Hands tasks out: first those that one process does, then parts of those that all do.
+    """Hands tasks out, in the order in which they were added.
 
     A task is made when it is handed out: only then is known how much time is left. What makes one
     returns None when there is none left for it.
     """
 
     def __init__(self, processes: int) -> None:
-        self._whole: Final[deque[MakeTask]] = deque()
         self._waiting: Final[list[deque[MakeTask]]] = [deque() for _ in range(processes)]
         self._later: Final[deque[MakeTask]] = deque()
 
     def add_whole(self, make: MakeTask) -> None:
         """Let one process do it, whoever is free first."""
-        self._whole.append(make)
+        left = deque((make,))
+        for waiting in self._waiting:
+            waiting.append(lambda: left.popleft()() if left else None)
 
     def add_for_each(self, make: Callable[[int], Task | None]) -> None:
         """Let every process do its part; `make` gets the process's number."""
@@ -280,7 +281,7 @@ class Shares:
 
     def next_task(self, number: int) -> Task | None:
         """Return the next one for a process; None when there is none for it now."""
-        for tasks in (self._whole, self._waiting[number], self._later):
+        for tasks in (self._waiting[number], self._later):
             while tasks:
                 if (task := tasks.popleft()()) is not None:
                     return task

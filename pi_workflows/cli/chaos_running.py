@@ -75,8 +75,12 @@ def explore(asked: Asked, reports: Sequence[ReportTo], *, as_json: bool) -> int:
         with progress, _for_users():
             carrying.run()
     except KeyboardInterrupt:
-        _tell_until_then(carrying.report())
+        _tell_until_then("interrupted: every process has ended", carrying.report())
         return entry.INTERRUPTED
+    except ClientError:
+        if (until_then := carrying.report()).tallies:
+            _tell_until_then("ended by an error: every process has ended", until_then)
+        raise
     report = carrying.report()
     for to in wanted:
         _write(report, to)
@@ -103,8 +107,8 @@ def _for_users() -> Iterator[None]:
         raise usage_problem(f"{error.filename or 'a process'}: {error.strerror}") from error
 
 
-def _tell_until_then(report: Report) -> None:
-    output.tell("\ninterrupted: every process has ended; until then:")
+def _tell_until_then(why: str, report: Report) -> None:
+    output.tell(f"\n{why}; until then:")
     output.tell(figures_text(report))
     for failure in report.failures:
         output.tell("\n" + failure_text(failure, width()))

@@ -167,7 +167,7 @@ class Explorer:
         budget_s = self._wanted.budget_s
         if budget_s is not None and self._playing.now_s() - self._began_s >= budget_s:
             return True
-        return self.tally.broken >= self._wanted.findings_max
+        return self.tally.failed >= self._wanted.findings_max
 
     def _systematic(self, count_max: int | None) -> None:
         """Go depth first through this part's orders, at most so many."""

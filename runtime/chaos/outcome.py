@@ -181,6 +181,11 @@ class Tally:
         return Verdict.HELD if self.complete or is_enough else Verdict.BUDGET_ENDED
 
     @property
+    def failed(self) -> int:
+        """Return how many broke a promise or went otherwise when repeated: one can do both."""
+        return max(self.broken, len(self.not_deterministic))
+
+    @property
     def done(self) -> int:
         """Return how many count towards what is promised."""
         if self.distinct is None or self.unit in DRAWN:

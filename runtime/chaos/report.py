@@ -36,8 +36,8 @@ class Total:
 
     @property
     def is_kept(self) -> bool:
-        """Whether there are as many as promised."""
-        return self.done >= self.promised
+        """Whether there are as many as promised, or all there are."""
+        return self.complete or self.done >= self.promised
 
 
 @dataclass(frozen=True, slots=True)

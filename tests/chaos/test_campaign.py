@@ -1,6 +1,7 @@
 """What is explored at each change, how the time is shared, and what is still missing."""
 
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,12 @@ from pi_workflows.chaos.campaign import (
     Item,
     shipped_campaign,
 )
+from pi_workflows.chaos.exploration import CarryingOut
+from pi_workflows.chaos.registry import SCENARIOS as SHIPPED
+from pi_workflows.chaos.tasks import Exploration
+from runtime.chaos.outcome import Finding, Tally
 from runtime.chaos.scenario import Scenario, scenario_of
+from runtime.chaos.tally_json import tally_json
 
 
 def named(name: str, *engines: str, core: bool = False) -> Scenario[Any]:
@@ -37,14 +43,42 @@ def test_every_scenario_meets_every_engine_it_is_made_for() -> None:
     ]
 
 
-def test_a_night_takes_every_order_and_a_sample_besides() -> None:
-    items = shipped_campaign(NIGHTLY, SCENARIOS, ["orders"])
-    assert [(item.ref, item.is_all) for item in items] == [
-        ("a", False),
-        ("b", False),
-        ("a", True),
-        ("b", True),
+def test_a_night_takes_every_order_and_then_samples() -> None:
+    items = shipped_campaign(NIGHTLY, SCENARIOS, ["orders", "procs"])
+    assert [(item.ref, item.engine, item.is_all) for item in items] == [
+        ("a", "orders", True),
+        ("b", "orders", True),
+        ("a", "orders", False),
+        ("b", "orders", False),
+        ("b", "procs", False),
     ]
+
+
+def test_a_night_shares_what_time_there_is_by_what_each_engine_needs() -> None:
+    items = shipped_campaign(NIGHTLY, SCENARIOS, ENGINES)
+    campaign = Campaign(items=items, budget_s=3_600 / 0.97)
+    given: Counter[str] = Counter()
+    elapsed_s = 0.0
+    for index, item in enumerate(items):
+        if not item.is_all:  # Every order of these is explored at once.
+            budget_s = campaign.budget_of(index, elapsed_s)
+            assert budget_s is not None
+            given[item.engine] += budget_s  # type: ignore[assignment]
+            elapsed_s += budget_s
+    assert elapsed_s == pytest.approx(3_600)
+    needed_s = sum(NIGHTLY.seconds.values())
+    for engine, seconds in NIGHTLY.seconds.items():
+        assert given[engine] == pytest.approx(3_600 * seconds / needed_s), engine
+
+
+def test_complete_ones_leave_most_of_a_night_to_the_others() -> None:
+    items = shipped_campaign(NIGHTLY, SHIPPED.values(), ENGINES)
+    campaign = Campaign(items=items, budget_s=10_800)
+    elapsed_s = 0.0
+    for index, item in enumerate(items):
+        if item.is_all:
+            elapsed_s += campaign.budget_of(index, elapsed_s, processes=2) or 0.0
+    assert elapsed_s < 10_800 / 2
 
 
 def test_what_is_promised_is_of_units_that_an_engine_counts() -> None:
@@ -92,6 +126,54 @@ def test_what_is_missing_is_shared_by_the_rest() -> None:
     }
     assert campaign.goals_of(2, {"seeds": 1}) == {"seeds": 499}
     assert campaign.goals_of(3, {}) == campaign.goals_of(4, {}) == {}
+
+
+@dataclass
+class Watching:
+    """Notes what is begun."""
+
+    items: list[Item] = field(default_factory=list)
+
+    def begun(self, item: Item) -> None:
+        self.items.append(item)
+
+    def told(self, item: Item, unit: str, count: int) -> None:
+        pass
+
+    def ended(self, item: Item, tallies: list[Tally]) -> None:
+        pass
+
+    def shrinking(self, finding: Finding) -> None:
+        pass
+
+    def tick(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_what_is_known_completely_is_not_sampled(*, is_complete: bool) -> None:
+    items = (
+        Item(ref="a", engine="orders", is_all=True),
+        Item(ref="a", engine="orders", is_split=False),
+        Item(ref="b", engine="orders", is_split=False),
+    )
+    campaign = Campaign(items=items, promised={"orders": 1_000}, budget_s=100.0)
+    carrying = CarryingOut(campaign, 1, Watching())
+    carrying.hand_out()
+    task = carrying.next_task(0)
+    assert task is not None
+    tally = Tally("a", "orders", "orders", explored=100, complete=is_complete)
+    carrying.answered(0, task, {"tallies": [tally_json(tally)]})
+    task = carrying.next_task(0)
+    assert isinstance(task, Exploration)
+    if is_complete:
+        assert (task.ref, task.wanted.goals) == ("b", {"orders": 900})
+        assert task.wanted.budget_s == pytest.approx(97, abs=1)
+    else:
+        assert (task.ref, task.wanted.goals) == ("a", {"orders": 450})
+        assert task.wanted.budget_s == pytest.approx(97 / 2, abs=1)
+    tallies = carrying.report().tallies
+    assert [tally.explored for tally in tallies] == [100]
 
 
 def test_beside_a_complete_one_the_others_are_sampled() -> None:

@@ -1,5 +1,6 @@
 """What is told of explorations that were drawn: how many differ, and which ones are repeated."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -93,3 +94,17 @@ def test_figures_of_a_complete_part_stay_without() -> None:
     tally = replace(drawing(range(1)), complete=True, distinct=None, keys=set())
     Drawn().tell(tally, 2)
     assert tally.distinct is None
+
+
+def test_what_is_never_the_same_twice_is_given_up_soon() -> None:
+    numbers = itertools.count()
+
+    def restless(plan: Declaration) -> None:
+        @plan.actor(count=2)
+        async def walker(me: Actor) -> None:
+            await me.change(lambda number: number + 1, f"step-{next(numbers)}")
+
+    explorer = Explorer(playing(restless), Wanted(seeds=range(1_000), findings_max=3))
+    tally = explorer.explore(is_all=False)
+    assert (tally.explored, tally.broken, len(tally.not_deterministic)) == (4, 0, 3)
+    assert tally.verdict is Verdict.NOT_DETERMINISTIC

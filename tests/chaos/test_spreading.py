@@ -83,18 +83,20 @@ def test_every_process_does_its_part_of_everything() -> None:
     assert work.counts == {"first orders": 6, "second orders": 6}
 
 
-def test_what_one_does_alone_comes_first_and_what_came_up_last() -> None:
+def test_tasks_are_handed_out_as_they_were_added_and_what_came_up_last() -> None:
     shares = Shares(2)
 
     def named(ref: str) -> Exploration:
         return Exploration(ref, "orders", Wanted())
 
+    shares.add_whole(lambda: named("whole"))
     shares.add_for_each(lambda number: named(f"part {number}"))
     shares.add_later(lambda: named("later"))
-    shares.add_whole(lambda: named("whole"))
-    handed_out = [shares.next_task(number) for number in (1, 1, 1, 0, 1, 0)]
+    shares.add_whole(lambda: None)
+    shares.add_whole(lambda: named("second"))
+    handed_out = [shares.next_task(number) for number in (1, 1, 0, 1, 1, 0, 1)]
     refs = [None if task is None else task.ref for task in handed_out]
-    assert refs == ["whole", "part 1", "later", "part 0", None, None]
+    assert refs == ["whole", "part 1", "part 0", "second", "later", None, None]
 
 
 def test_a_process_explores_with_one_engine_only() -> None:

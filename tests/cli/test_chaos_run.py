@@ -308,6 +308,16 @@ def test_a_process_that_dies_is_one_line_with_its_last_words_behind_debug(
     assert "last words" in debug.stderr
 
 
+def test_what_was_found_before_a_process_died_is_told(invoke: Invoke, file: Path) -> None:
+    ran = invoke("chaos", "run", f"{file}::breaks", f"{file}::dies", "--jobs", "1")
+    assert ran.exit_code == 1
+    assert "ended by an error: every process has ended; until then:" in ran.stderr
+    assert f"see it again: pi-workflows chaos replay {only_replay_file()}" in ran.stderr
+    assert ran.stderr.splitlines()[-1] == (
+        f"pi-workflows: a process explored {file}::dies (orders) and ended: with exit code 7"
+    )
+
+
 def children_of(pid: int) -> list[int]:
     return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
