@@ -94,6 +94,7 @@ class Operations:
             "run.pause": _Operation(wire.NoPayload, self._run_pause, names_run=True),
             "run.resume": _Operation(wire.NoPayload, self._run_resume, names_run=True),
             "run.cancel": _Operation(wire.RunCancel, self._run_cancel, names_run=True),
+            "run.restart": _Operation(wire.NoPayload, self._run_restart, names_run=True),
             "run.status": _Operation(wire.NoPayload, self._run_status, names_run=True),
             "run.list": _Operation(wire.RunList, self._run_list),
             "effect.list": _Operation(EffectList, self._effect_list),
@@ -150,6 +151,9 @@ class Operations:
 
     async def _run_cancel(self, call: _Call[wire.RunCancel]) -> Reply:
         return await self._control.cancel(call.request, call.payload)
+
+    async def _run_restart(self, call: _Call[wire.NoPayload]) -> Reply:
+        return await self._control.restart(call.request)
 
     async def _run_status(self, call: _Call[wire.NoPayload]) -> Reply:
         return done(await self._views.run_state(call.run_id))

@@ -1,4 +1,4 @@
-"""Start, pause, resume and cancel runs: once per request, the receipt in the same commit."""
+"""Start, pause, resume, cancel, restart runs: once per request, with its receipt."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from actors.client_requests import ClientRequest, RunCancel, RunStart
+from actors.client_requests import ClientRequest, PayloadInvalid, RunCancel, RunStart
 from actors.resolver import NotResolved, RefusedWorkflow, ResolvedWorkflow, resolve
 from actors.run_owner import CANCELLED, PAUSED
 from actors.services import CONTROL, Services
@@ -23,6 +23,7 @@ from store.receipts import Reply, Request
 from store.run_cancelling import CancelReply, Verdict, cancel_run
 from store.run_creation import NewRun, create_run
 from store.run_pausing import PauseReply, pause_run
+from store.run_restarting import restart_run
 from store.run_resuming import resume_run
 from store.transaction import Transaction
 from store.unresolved_effects import unresolved
@@ -128,6 +129,19 @@ class RunControl:
         resume = partial(_resume, permit, request.run_id)
         return await self._services.store.do(receipts.receipted, self._request(request), resume)
 
+    async def restart(self, request: ClientRequest) -> Reply:
+        """Start a run that has ended once more, at exactly the revision that the client has seen.
+
+        Raises:
+            PayloadInvalid: the request names no revision.
+        """
+        assert request.run_id is not None
+        if request.expected_revision is None:
+            raise PayloadInvalid("run.restart names the run's revision in expectedRevision")
+        permit = Permit(CONTROL, None, request.expected_revision)
+        restart = partial(_restart, permit, request.run_id)
+        return await self._services.store.do(receipts.receipted, self._request(request), restart)
+
     async def stop_server(self, request: ClientRequest) -> Reply:
         """Begin an orderly stop; the receipt is durable before it begins."""
         reply = await self._services.store.do(
@@ -200,6 +214,19 @@ def _cancel(permit: Permit, run_id: str, reason: str | None, tx: Transaction) ->
     found = cancel_run(tx, permit, run_id, reason)
     outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
     return Reply(outcome, found.revision, _verdict(run_id, found, _ambiguous(tx, run_id)))
+
+
+def _restart(permit: Permit, run_id: str, tx: Transaction) -> Reply:
+    found = restart_run(tx, permit, run_id)
+    receipt: JsonObject = {
+        "runId": found.run.run_id,
+        "parentRunId": run_id,
+        "restartNumber": found.restart_number,
+        "status": found.run.status.value,
+        "workflowName": found.workflow_name,
+    }
+    outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
+    return Reply(outcome, found.revision, receipt)
 
 
 def _ambiguous(tx: Transaction, run_id: str) -> list[JsonValue]:

@@ -180,7 +180,7 @@ class Conversation:
         with self._services.readers.reading() as reading:
             failed_tries = failed_tries_ahead(reading, run_id, self._definition)
         result: JsonObject = {
-            "command": "resume" if ready.resumes else "start",
+            "command": ready.command.value,
             **self._input(),
             "stepCount": ready.step_count,
             "boundary": _boundary(ready, failed_tries),

@@ -82,6 +82,7 @@ class Operation(enum.StrEnum):
     RESUME_RUN = "resume_run"
     PRESENT_RUN = "present_run"
     CANCEL_RUN = "cancel_run"
+    RESTART_RUN = "restart_run"
     RESOLVE_EFFECT = "resolve_effect"
     RECOVER = "recover"
     RELEASE = "release"
@@ -126,6 +127,10 @@ RULES: Final = MappingProxyType(
         Operation.PAUSE_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         Operation.RESUME_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         Operation.CANCEL_RUN: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
+        # The parent is only read: it has ended, and nobody owns it.
+        Operation.RESTART_RUN: Rule(
+            frozenset({ActorType.SESSION, ActorType.CONTROL}), ClaimRule.NOT_NEEDED
+        ),
         Operation.RESOLVE_EFFECT: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         # Only at start, when no other owner can be alive: the epoch fence stands for the claim.
         Operation.RECOVER: Rule(_SYSTEM, ClaimRule.NOT_NEEDED),

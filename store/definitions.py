@@ -50,17 +50,31 @@ def ensure(tx: Transaction, name: str, snapshot: blobs.Blob) -> bytes:
     return snapshot.blob_hash
 
 
+def name_of(reading: Reading, definition_digest: bytes) -> str:
+    """Return the name of the workflow with this digest.
+
+    Raises:
+        StoreCorrupt: it is missing.
+    """
+    return _require(reading, definition_digest).workflow_name
+
+
 def load(reading: Reading, definition_digest: bytes) -> DefinitionSnapshot:
     """Return the graph with this digest.
 
     Raises:
         StoreCorrupt: it is missing or malformed.
     """
-    row = reading.one(DefinitionRow, SELECT_DEFINITION, {"definition_digest": definition_digest})
-    if row is None:
-        raise StoreCorrupt("a run's definition is missing")
+    row = _require(reading, definition_digest)
     stored = blobs.read_json(reading, row.definition_hash)
     try:
         return DefinitionSnapshot.parse(cast("JsonObject", stored))
     except ValueError as error:
         raise StoreCorrupt(str(error)) from error
+
+
+def _require(reading: Reading, definition_digest: bytes) -> DefinitionRow:
+    row = reading.one(DefinitionRow, SELECT_DEFINITION, {"definition_digest": definition_digest})
+    if row is None:
+        raise StoreCorrupt("a run's definition is missing")
+    return row

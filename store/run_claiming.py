@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.ids import WorkerEpoch, run_resource_id
-from pi_workflows.protocol.states import AttemptStatus, ParkReason, QueueStatus, RunStatus
+from pi_workflows.protocol.states import (
+    AttemptStatus,
+    ParkReason,
+    QueueStatus,
+    RunnerCommand,
+    RunStatus,
+)
 from store import attempts, leases, run_queue, runs, workers
 from store.attempts import AttemptRow
 from store.authority import Claim, Operation, Permit, require_actor, revise
@@ -43,13 +49,13 @@ class ReadyRun:
     """What a child that said hello is to do.
 
     Attributes:
-        resumes: False exactly for the first child that ever served the run.
+        command: `resume` for all but the first child that ever served the run.
         interrupted: the try its predecessor left; None at a clean boundary.
         step_count: recorded steps.
     """
 
     revision: int
-    resumes: bool
+    command: RunnerCommand
     interrupted: AttemptRow | None
     step_count: int
 
@@ -123,10 +129,18 @@ def child_ready(
     last = attempts.last_step(tx, run_id)
     return ReadyRun(
         revision,
-        resumes,
+        _command(tx, run_id, resumes=resumes),
         unfinished if _is_interrupted(unfinished) else None,
         0 if last is None else last.step_index + 1,
     )
+
+
+def _command(reading: Reading, run_id: str, *, resumes: bool) -> RunnerCommand:
+    if resumes:
+        return RunnerCommand.RESUME
+    if runs.is_restart(reading, run_id):
+        return RunnerCommand.RESTART
+    return RunnerCommand.START
 
 
 def _check_claimable(tx: Transaction, run: RunRow, queued: run_queue.QueueRow) -> None:

@@ -9,6 +9,7 @@ from store import blobs, definitions, resources, run_queue, runs
 from store.authority import Operation, Permit, require_actor, revise
 from store.errors import RunExistsError
 from store.resources import run_event
+from store.run_recovering import RecoveryLink
 from store.runs import RunRow
 from store.transaction import Transaction
 
@@ -52,9 +53,11 @@ INSERT_PROJECT: Final = """
 
 INSERT_RUN: Final = """
     INSERT INTO runs (run_id, resource_id, project_id, root_run_id, restart_number,
+                      recovery_root_run_id, recovery_source_message_id,
                       definition_digest, workflow_ref, launch_options_hash, title, status, paused,
                       input_hash, created_at, updated_at)
     VALUES (:run_id, :resource_id, :project_id, :run_id, 0,
+            :recovery_root, :recovery_message,
             :definition_digest, :workflow_ref, :launch_options_hash, :title, 'queued', 0,
             :input_hash, :now, :now)
 """
@@ -70,8 +73,14 @@ INSERT_BINDING: Final = """
 """
 
 
-def create_run(tx: Transaction, permit: Permit, new: NewRun) -> RunRow:
+def create_run(
+    tx: Transaction, permit: Permit, new: NewRun, *, recovers: RecoveryLink | None = None
+) -> RunRow:
     """Reserve the run as `queued`; it has its final id and is due at once.
+
+    Args:
+        recovers: the chain that launches it by itself, from `run_recovering.launch_link` in this
+            transaction; None when a person or a program asks.
 
     Raises:
         AuthorityError: this actor may not start runs.
@@ -83,13 +92,13 @@ def create_run(tx: Transaction, permit: Permit, new: NewRun) -> RunRow:
     resource = run_resource_id(new.run_id)
     resources.create(tx, ResourceType.RUN, new.run_id)
     with revise(tx, permit, resource, Operation.CREATE_RUN) as recorder:
-        _insert(tx, new)
+        _insert(tx, new, recovers)
         run_queue.insert(tx, new.run_id, origin_session_id=new.origin_session_id)
         recorder.record(run_event("run_created", {"inputStored": True}))
     return runs.require(tx, new.run_id)
 
 
-def _insert(tx: Transaction, new: NewRun) -> None:
+def _insert(tx: Transaction, new: NewRun, recovers: RecoveryLink | None) -> None:
     project_id = derived_id("project", new.project_path)
     tx.execute(
         INSERT_PROJECT,
@@ -100,6 +109,8 @@ def _insert(tx: Transaction, new: NewRun) -> None:
         {
             "run_id": new.run_id,
             "resource_id": run_resource_id(new.run_id),
+            "recovery_root": None if recovers is None else recovers.root_run_id,
+            "recovery_message": None if recovers is None else recovers.message_id,
             "project_id": project_id,
             "definition_digest": definitions.ensure(tx, new.workflow_name, new.snapshot),
             "workflow_ref": new.workflow_ref,

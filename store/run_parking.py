@@ -27,7 +27,7 @@ from store.progress import has_progressed
 from store.resources import Actor, Recorder, run_event
 from store.run_ending import LOST_SIGHT
 from store.runs import RunRow
-from store.transaction import Transaction
+from store.transaction import Reading, Transaction
 
 PARK_QUEUE: Final = "run.park_queue"
 
@@ -47,7 +47,6 @@ class Departure(enum.Enum):
     HELD_UP = enum.auto()  # Nothing is wrong with the run: whoever served it could not go on.
     ABANDONED_CODE = enum.auto()
     SOURCE_CHANGED = enum.auto()
-    PAUSED = enum.auto()
 
 
 _DIED: Final = frozenset({Departure.DIED_AFTER_PROGRESS, Departure.DIED_WITHOUT_PROGRESS})
@@ -155,7 +154,13 @@ def park_paused(tx: Transaction, recorder: Recorder, run: RunRow) -> None:
 
     As after a handoff, but the pause is the caller's event and stands in the run's own row.
     """
-    _park(tx, recorder, run, Departure.PAUSED)
+    due_at = _interrupt(tx, recorder, run, died=False)
+    if due_at is not None:
+        queued = run_queue.require(tx, run.run_id)
+        errors = _deaths_left(tx, queued)
+        due_at = max(tx.now, due_at)
+        run_queue.move(tx, queued, QueueMove.PARK, available_at=due_at, consecutive_errors=errors)
+        runs.touch(tx, run.run_id, detail=None)
     if recorder.generation is not None:
         leases.drop(tx, recorder.resource_id, recorder.generation)
 
@@ -198,15 +203,36 @@ def _park(
     words: str | None = None,
     death: ParkReason = ParkReason.CRASHED,
 ) -> None:
+    due_at = _interrupt(tx, recorder, run, died=departure in _DIED)
+    if due_at is not None:
+        _park_queue(tx, recorder, run, _Leaving(departure, words, death, due_at))
+
+
+def _interrupt(tx: Transaction, recorder: Recorder, run: RunRow, *, died: bool) -> int | None:
+    """Interrupt the try under way and settle what it was doing outside.
+
+    Returns:
+        UTC epoch ms before which no effect that goes back may be tried, 0 when none waits; None
+        when an outcome is unknown and the run is parked for a person.
+    """
     attempt = attempts.unfinished(tx, run.run_id)
     if attempt is not None and attempt.status in {AttemptStatus.RUNNING, AttemptStatus.PENDING}:
         attempts.move(tx, attempt, AttemptMove.INTERRUPT)
         attempt = attempts.unfinished(tx, run.run_id)
-    recovered = _recover_effects(tx, recorder, died=departure in _DIED)
+    recovered = _recover_effects(tx, recorder, died=died)
     if recovered.unknown and run.status is RunStatus.RUNNING:
         park_ambiguous(tx, recorder, run, attempt)
-        return
-    _park_queue(tx, recorder, run, _Leaving(departure, words, death, recovered.due_at))
+        return None
+    return recovered.due_at
+
+
+def _deaths_left(
+    reading: Reading, queued: run_queue.QueueRow, *, came_further: bool = False
+) -> int:
+    """Return how many deaths in a row still count: progress gives all tries back."""
+    if came_further or has_progressed(reading, queued.run_id):
+        return 0
+    return queued.consecutive_errors
 
 
 def _recover_effects(tx: Transaction, recorder: Recorder, *, died: bool) -> _Recovered:
@@ -245,9 +271,8 @@ def _end_after_crash(tx: Transaction, effect: EffectRow, *, died: bool) -> Settl
 def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, leaving: _Leaving) -> None:
     departure = leaving.departure
     queued = run_queue.require(tx, run.run_id)
-    came_further = departure is Departure.ABANDONED_CODE or has_progressed(tx, run.run_id)
-    errors = 0 if came_further else queued.consecutive_errors
-    reason: ParkReason | None = ParkReason.HANDOFF
+    errors = _deaths_left(tx, queued, came_further=departure is Departure.ABANDONED_CODE)
+    reason = ParkReason.HANDOFF
     available_at = tx.now
     if departure is Departure.DIED_AFTER_PROGRESS:
         errors, reason = 0, leaving.death
@@ -261,11 +286,7 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, leaving: _Leav
         available_at = tx.now + run_queue.retry_delay_ms(errors)
     elif departure is Departure.SOURCE_CHANGED:
         reason = ParkReason.SOURCE_CHANGED
-    elif departure is Departure.PAUSED:
-        reason = None
-    if reason is not None:
-        event = _EVENT_OF.get(reason, "run.queue_parked")
-        recorder.record(run_event(event, {"reason": reason.value}))
+    recorder.record(run_event(_EVENT_OF.get(reason, "run.queue_parked"), {"reason": reason.value}))
     if queued.status in _UNDER_WAY:
         run_queue.move(
             tx,

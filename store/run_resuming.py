@@ -47,8 +47,13 @@ class EffectAmbiguousError(Rejected):
         "node_id": "nodeId",
     }
 
-    def __init__(self, effect: JsonObject) -> None:
-        """`effect` as `unresolved_effects.unresolved` describes it."""
+    def __init__(self, effect: JsonObject, *, has_ended: bool = False) -> None:
+        """Name the effect, as `unresolved_effects.unresolved` describes it, and the next command.
+
+        Args:
+            effect: what is unsettled.
+            has_ended: its run has ended, so that it cannot be tried again.
+        """
         self.effect_id = str(effect["effectId"])
         self.effect_type = str(effect["effectType"])
         self.node_id = effect.get("nodeId")
@@ -56,7 +61,8 @@ class EffectAmbiguousError(Rejected):
         super().__init__(
             f'nobody knows whether effect "{self.effect_type}"{where} happened; look there, then '
             f"say so: pi-workflows effects resolve {self.effect_id} "
-            "--applied|--rejected|--retry --reason TEXT"
+            f"{'--applied|--rejected' if has_ended else '--applied|--rejected|--retry'} "
+            "--reason TEXT"
         )
 
 

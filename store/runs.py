@@ -50,6 +50,20 @@ class SourceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionRow:
+    """The conversation that a run belongs to; None for a headless one."""
+
+    origin_session_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParentRow:
+    """The run that a run restarts; None for a root."""
+
+    parent_run_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunIdRow:
     """A run id alone."""
 
@@ -70,6 +84,14 @@ SELECT_NEWEST_RUN_IDS: Final = """
 SELECT_SOURCES: Final = """
     SELECT run_id, mount_path, source_type, source_ref, source_revision
       FROM run_sources WHERE run_id = :run_id ORDER BY mount_path
+"""
+
+SELECT_SESSION: Final = """
+    SELECT origin_session_id FROM run_bindings WHERE run_id = :run_id
+"""
+
+SELECT_PARENT: Final = """
+    SELECT parent_run_id FROM runs WHERE run_id = :run_id
 """
 
 UPDATE_STATUS: Final = """
@@ -100,6 +122,8 @@ ROW_STATEMENTS: Final = {
     "SELECT_RUN": RunRow,
     "SELECT_NEWEST_RUN_IDS": RunIdRow,
     "SELECT_SOURCES": SourceRow,
+    "SELECT_SESSION": SessionRow,
+    "SELECT_PARENT": ParentRow,
 }
 
 
@@ -137,6 +161,18 @@ def nearest(reading: Reading, run_id: str) -> list[str]:
 def sources(reading: Reading, run_id: str) -> list[SourceRow]:
     """Return the pinned sources, root first."""
     return reading.many(SourceRow, SELECT_SOURCES, {"run_id": run_id})
+
+
+def session_of(reading: Reading, run_id: str) -> str | None:
+    """Return the conversation that a run belongs to; None when it is headless."""
+    found = reading.one(SessionRow, SELECT_SESSION, {"run_id": run_id})
+    return None if found is None else found.origin_session_id
+
+
+def is_restart(reading: Reading, run_id: str) -> bool:
+    """Say whether a run restarts another one."""
+    found = reading.one(ParentRow, SELECT_PARENT, {"run_id": run_id})
+    return found is not None and found.parent_run_id is not None
 
 
 def set_status(

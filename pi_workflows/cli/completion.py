@@ -42,6 +42,14 @@ def live_run_ids(
     return _offered(live, "runId", incomplete)
 
 
+def ended_run_ids(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the newest runs that have ended."""
+    ended = (run for run in _runs() if _status(run) in _OVER)
+    return _offered(ended, "runId", incomplete)
+
+
 def effect_ids(
     _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:

@@ -24,6 +24,7 @@ _COMMANDS: Final = {
     "pause": "pi_workflows.cli.lifecycle_commands:pause",
     "resume": "pi_workflows.cli.run_commands:resume",
     "cancel": "pi_workflows.cli.view_commands:cancel",
+    "restart": "pi_workflows.cli.run_commands:restart",
     "effects": "pi_workflows.cli.effect_commands:effects",
     "server": "pi_workflows.cli.server_commands:server",
     "state": "pi_workflows.cli.state_commands:state",

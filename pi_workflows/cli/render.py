@@ -138,6 +138,7 @@ def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
         f"run       {text_of(state.get('runId'))}",
         f"workflow  {workflow_name(state, 'runTitle')}",
         f"status    {shown_status(state)}",
+        *_parent(state),
         f"started   {local_time(state.get('startedAt'))}",
         f"took      {span(state.get('startedAt'), state.get('finishedAt'))}",
     ]
@@ -161,6 +162,11 @@ def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
     if "finalOutput" in state:
         lines += ["", result(state["finalOutput"])]
     return "\n".join(lines)
+
+
+def _parent(state: JsonObject) -> list[str]:
+    parent = state.get("parentRunId")
+    return [] if parent is None else [f"restarts  {text_of(parent)}"]
 
 
 def retrying_lines(run: JsonObject, *, when: bool = False) -> list[str]:

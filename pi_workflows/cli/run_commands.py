@@ -1,4 +1,4 @@
-"""Commands that start a run, let one go on, or stay with one: `run`, `resume`, `watch`."""
+"""Commands that start a run, let one go on, or stay with one."""
 
 import sys
 from pathlib import Path
@@ -18,6 +18,7 @@ from pi_workflows.cli.context import (
 )
 from pi_workflows.cli.run_input import read_input
 from pi_workflows.client.blocking import BlockingClient
+from pi_workflows.client.errors import ProtocolViolation
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
@@ -113,6 +114,46 @@ def resume(*, run_id: str, detach: bool, as_json: bool) -> int:
 
 
 @click.command(
+    epilog=epilog(
+        "pi-workflows restart RUN",
+        "pi-workflows restart RUN --revision 42 --detach --json | jq -r .runId",
+    )
+)
+@click.argument("run_id", metavar=RUN_METAVAR, shell_complete=completion.ended_run_ids)
+@click.option(
+    "--revision",
+    type=click.IntRange(min=0),
+    help="Refuse unless the run is at this revision (runRevision); default: as it now stands.",
+)
+@click.option("--detach", is_flag=True, help="Return as soon as the new run is accepted.")
+@json_option("Print one document: runId, status, and at the end finalOutput or error.")
+@debug_option
+def restart(*, run_id: str, revision: int | None, detach: bool, as_json: bool) -> int:
+    """Start a run that has ended once more: a new run of the same workflow with the same input.
+
+    Nothing else is taken over: no steps, no outputs, no settings. A run is restarted once; when
+    it was restarted before, this stays with that restart. Ctrl-C detaches. Exit codes are those
+    of `run`.
+    """
+    paths = user_paths()
+    with client_of(paths) as client:
+        seen = _revision_of(client, run_id) if revision is None else revision
+        restarted = client.restart(run_id, seen)
+    receipt = restarted.receipt
+    child = str(receipt.get("runId"))
+    how = "was restarted before" if restarted.adopted else f"is restarted at revision {seen}"
+    if not as_json:
+        output.tell(f"{run_id} {how}: {child}")
+    if not detach:
+        return _attend(paths, child, receipt.get("status"), as_json=as_json)
+    if as_json:
+        output.print_json(receipt)
+    else:
+        _print_detached(child, receipt, as_json=False)
+    return ExitCode.OK
+
+
+@click.command(
     epilog=epilog("pi-workflows watch RUN", "pi-workflows watch RUN --json | jq .display.status")
 )
 @click.argument("run_id", metavar=RUN_METAVAR, shell_complete=completion.run_ids)
@@ -151,6 +192,15 @@ def _start_payload(workflow: str, value: JsonValue, project: Path) -> JsonObject
         "originSessionId": None,
         "executionMode": "headless",
     }
+
+
+def _revision_of(client: BlockingClient, run_id: str) -> int:
+    """Return the run's revision as it now stands."""
+    view = views.member(client.call("view.run.get", run_id=run_id).receipt, "view")
+    revision = view.get("runRevision")
+    if not isinstance(revision, int):
+        raise ProtocolViolation("a run view has no runRevision")
+    return revision
 
 
 def _print_detached(run_id: str, started: JsonObject, *, as_json: bool) -> None:

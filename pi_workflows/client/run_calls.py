@@ -73,6 +73,28 @@ class BlockingRunCalls:
         payload: JsonObject = {} if reason is None else {"reason": reason}
         return self.call("run.cancel", payload, run_id=run_id, idempotency_key=idempotency_key)
 
+    def restart(
+        self: _Blocking, run_id: str, revision: int, *, idempotency_key: str | None = None
+    ) -> Reply:
+        """Start a run that has ended once more, with its definition and input.
+
+        A run is restarted once: later calls adopt the first child, which the receipt names.
+
+        Args:
+            run_id: a run that has ended.
+            revision: `runRevision` of its view, as the caller has seen it.
+            idempotency_key: see the class.
+
+        Raises:
+            Refused: `RUN_NOT_ENDED`, `REVISION_STALE`, `EFFECT_AMBIGUOUS`, `RUN_UNKNOWN`.
+        """
+        return self.call(
+            "run.restart",
+            run_id=run_id,
+            expected_revision=revision,
+            idempotency_key=idempotency_key,
+        )
+
 
 class LiveRunCalls:
     """The same for the client of live views; a cancelled call may have been carried out."""
@@ -96,4 +118,15 @@ class LiveRunCalls:
         payload: JsonObject = {} if reason is None else {"reason": reason}
         return await self.call(
             "run.cancel", payload, run_id=run_id, idempotency_key=idempotency_key
+        )
+
+    async def restart(
+        self: _Live, run_id: str, revision: int, *, idempotency_key: str | None = None
+    ) -> Reply:
+        """See `BlockingRunCalls.restart`."""
+        return await self.call(
+            "run.restart",
+            run_id=run_id,
+            expected_revision=revision,
+            idempotency_key=idempotency_key,
         )

@@ -128,6 +128,14 @@ class WorkerMessageOutcome(enum.StrEnum):
     CLAIM_LOST = "claimLost"
 
 
+class RunnerCommand(enum.StrEnum):
+    """What a runner that says hello is told (README 29)."""
+
+    START = "start"
+    RESUME = "resume"
+    RESTART = "restart"
+
+
 class CommandOutcome(enum.StrEnum):
     """Answer to one client request (C §2, a closed set)."""
 

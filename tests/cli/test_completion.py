@@ -83,6 +83,8 @@ def test_commands_and_options_are_offered(paths: StatePaths) -> None:
         (("watch", ""), ["2026-c", "2026-b", "2025-a"]),
         (("cancel", ""), ["2026-c", "2025-a"]),
         (("resume", ""), ["2026-c", "2025-a"]),
+        (("pause", ""), ["2026-c", "2025-a"]),
+        (("restart", ""), ["2026-b"]),
         (("effects", "list", ""), ["2026-c", "2026-b", "2025-a"]),
         (("effects", "resolve", ""), ["effect-1"]),
     ],

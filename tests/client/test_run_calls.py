@@ -18,6 +18,10 @@ from pi_workflows.protocol.paths import StatePaths
 CALLS: Final[dict[str, tuple[tuple[Any, ...], JsonObject]]] = {
     "pause": (("r1",), {"operation": "run.pause", "payload": {}}),
     "resume": (("r1",), {"operation": "run.resume", "payload": {}}),
+    "restart": (
+        ("r1", 7),
+        {"operation": "run.restart", "payload": {}, "expectedRevision": 7},
+    ),
     "cancel": (("r1", "why"), {"operation": "run.cancel", "payload": {"reason": "why"}}),
 }
 """Arguments of each method, and what of the request they decide."""

@@ -31,6 +31,9 @@ from store.machines.run import RUN_MACHINE
 from store.proposals import FinishRun, SetDeadline, StartAttempt
 from store.resources import Actor
 from store.run_parking import Departure
+from store.run_pausing import pause_run
+from store.run_restarting import restart_run
+from store.run_resuming import resume_run
 from store.transaction import Reading
 
 if TYPE_CHECKING:
@@ -163,6 +166,20 @@ class Life(RuleBasedStateMachine):
     def control_cancels(self, *, owned: bool, reason: str) -> None:
         permit = Permit(CONTROL, self.run.held if owned else None)
         self.try_to(lambda: self.run.cancel(reason, permit=permit))
+
+    @rule(owned=st.booleans())
+    def control_pauses(self, *, owned: bool) -> None:
+        permit = Permit(CONTROL, self.run.held if owned else None)
+        self.try_to(lambda: self.store.do(pause_run, permit, self.run.run_id))
+
+    @rule()
+    def control_resumes(self) -> None:
+        self.try_to(lambda: self.store.do(resume_run, Permit(CONTROL), self.run.run_id))
+
+    @rule()
+    def control_restarts(self) -> None:
+        permit = Permit(CONTROL, expected_revision=self.run.revision)
+        self.try_to(lambda: self.store.do(restart_run, permit, self.run.run_id))
 
     @rule()
     def server_dies_and_its_successor_recovers(self) -> None:
