@@ -94,7 +94,7 @@ class Reopening:
         try:
             serving = come_up(self._state, self._clock, ids, _SERVER, reached)
         except (StoreError, ServerRefused) as refused:
-            raise Complaint(f"P1: the next start is refused: {one_line(refused)}") from refused
+            raise Complaint(f"P9: the next start is refused: {one_line(refused)}") from refused
         serving.writer.keep_log()
         serving.writer.close()
         if epochs[1] != epochs[0] + 1:

@@ -19,6 +19,10 @@ _PATIENCE_S_MAX: Final = 60.0
 """After so long at most without an answer somebody starts another server."""
 
 
+SERVED_S: Final = 300.0
+"""Virtual time within which some start serves when nothing fails any more, clocks included."""
+
+_LOOK_S: Final = 0.25
 _QUICK_S: Final = 1.0
 _FAILED_MAX: Final = 3
 """Who has failed so often at once waits eight times as long, and no longer."""
@@ -43,6 +47,19 @@ class Keeper:
             is_quick = trio.current_time() < began_s + _QUICK_S
             failed = min(failed + 1, _FAILED_MAX) if is_quick else 0
             await trio.sleep(self._chance.random() * 2**failed)
+
+
+async def require_service(world: SimulatedWorld) -> None:
+    """Wait until a server serves; nobody but the keeper does anything for it.
+
+    Raises:
+        InvariantBroken: none does in time, so somebody would have to help.
+    """
+    with trio.move_on_after(SERVED_S + world.machine.clock.set_back_ms / 1000):
+        while not world.is_served:  # noqa: ASYNC110 - nobody tells of a new server
+            await trio.sleep(_LOOK_S)
+        return
+    raise InvariantBroken(f"no start serves within {SERVED_S:g} s", "P9")
 
 
 async def watch_to_the_end(live: LiveClient, run_id: str) -> None:

@@ -16,6 +16,7 @@ from pi_workflows.chaos import (
     mutations_of_disks,
     mutations_of_effects,
     mutations_of_servers,
+    mutations_of_starts,
 )
 from pi_workflows.chaos.mutation import Mutation
 from runtime.chaos.planting import planted
@@ -29,6 +30,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
         mutations_of_commands.MUTATIONS,
         mutations_of_effects.MUTATIONS,
         mutations_of_servers.MUTATIONS,
+        mutations_of_starts.MUTATIONS,
     )
 }
 """Every mutation by its name."""

@@ -18,7 +18,7 @@ import trio
 from pi_workflows.chaos.guarded import guarded
 from pi_workflows.chaos.installation import Installation, some_work
 from pi_workflows.chaos.invariants import InvariantBroken
-from pi_workflows.chaos.keeping import Keeper, require_quiet, status_of
+from pi_workflows.chaos.keeping import Keeper, require_quiet, require_service, status_of
 from pi_workflows.chaos.process_faults import VICTIMS
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.sim_timeline import Timeline
@@ -107,6 +107,8 @@ class Play:
     async def _weather(self, world: SimulatedWorld) -> None:
         await world.faults.blow()
         world.calm()
+        if self._stage.keeps_server:
+            await require_service(world)
 
     async def _act(self, body: ActorBody[SimulatedWorld], world: SimulatedWorld) -> None:
         await guarded(world.guard, body(world))
@@ -121,6 +123,7 @@ class Play:
     async def _settle(self, world: SimulatedWorld) -> None:
         """Require the end of every run that was acknowledged, whoever has started it."""
         if self._stage.keeps_server:
+            await require_service(world)
             await self._ended(world, world.acknowledged_runs())
 
     async def _ended(self, world: SimulatedWorld, runs: list[str]) -> None:
@@ -202,6 +205,11 @@ def staged(scenario: Scenario[Stage]) -> Stage:
     if not stage.wanted and not stage.actors:
         raise ScenarioRefused(
             f"{scenario.place}: {scenario.name} starts no run and declares no actor."
+        )
+    if stage.budgets.rot and stage.budgets.power_cut:
+        raise ScenarioRefused(
+            f"{scenario.place}: {scenario.name} asks for rot and for power cuts. Nobody could say"
+            " what a sound disk would have kept; make two scenarios of it."
         )
     return stage
 

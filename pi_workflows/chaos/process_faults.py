@@ -79,6 +79,7 @@ class ProcessFaults:
             self._step_clock,
             self._sleep,
             self._cut_power,
+            self._rot,
         )
         async with trio.open_nursery() as self._later:
             for _ in range(TICKS):
@@ -184,3 +185,9 @@ class ProcessFaults:
         if (model := self._book.ask("power_cut", "power cut", models)) is not None:
             self._book.enter("power_cut", f"the power goes; the disk: {model}")
             self.world.cut_power(model, self._book.instant())
+
+    async def _rot(self) -> None:
+        if (kind := self._book.ask("rot", "rot", self.world.rot.kinds)) is not None:
+            done = self.world.rot.strike(kind, self._book.instant())
+            if done is not None:
+                self._book.enter("rot", done)

@@ -17,6 +17,7 @@ from runtime.simulation.machine import Machine
 from runtime.simulation.network import SimulatedNetwork
 from runtime.simulation.processes import SimulatedProcess
 from runtime.simulation.streams import SimulatedStream
+from store.damage import StateDamaged
 
 RETRY_S: Final = 0.25
 """Pause before a command is sent again after its connection was lost."""
@@ -51,14 +52,18 @@ class SimulatedClient:
         process: SimulatedProcess,
         paths: StatePaths,
         repeats: Callable[[str], bool] = lambda _: False,
+        told_of_damage: Callable[[], None] = lambda: None,
     ) -> None:
         """Describe a client.
 
         Args:
             process: owns the connections.
             repeats: says whether an operation that was answered is sent once more.
+            told_of_damage: called for each answer that says that the file is damaged; the server
+                is about to end then, so the command is sent again.
         """
         self._repeats: Final = repeats
+        self._told_of_damage: Final = told_of_damage
         self._network: Final = SimulatedNetwork(machine.wires, process)
         self._paths: Final = paths
         self._ids: Final = SeededIds(machine.chance.stream(f"ids of {process.identity}"))
@@ -104,7 +109,9 @@ class SimulatedClient:
         """Send until it is answered."""
         while True:
             response = await self._try(request())
-            if response is not None and response.outcome is not CommandOutcome.UNAVAILABLE:
+            if response is not None and response.receipt.get("code") == StateDamaged.code:
+                self._told_of_damage()
+            elif response is not None and response.outcome is not CommandOutcome.UNAVAILABLE:
                 return response
             await self.leave()
             await trio.sleep(RETRY_S)

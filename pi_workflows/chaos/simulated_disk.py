@@ -5,6 +5,7 @@ models says. What reads may not write is checked at every operation.
 """
 
 import itertools
+import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Final, final
 from pi_workflows.chaos.disk_faults import MUTATING, DiskFaults
 from runtime.chaos.disk_image import lay_out
 from runtime.chaos.disk_log import DiskLog, Operation
-from runtime.chaos.disk_model import DiskModel
+from runtime.chaos.disk_model import DiskModel, Patch
 from runtime.chaos.disk_survivors import Persistence, survivors
 from runtime.simulation.chance import Draws
 from store.chaos.recording import Recording, recorded
@@ -37,16 +38,54 @@ class SimulatedDisk:
         self._folder: Final = folder
         self._log = DiskLog()
         self._model = DiskModel()
+        self._sound: DiskModel | None = None
         self._readers = 0
         self.operations = 0
         self.written_by_readers: Final[list[str]] = []
 
     def cut_power(self, persistence: Persistence, draws: Draws) -> None:
         """Leave of the files what the disk has kept; nobody has any of them open."""
-        kept = survivors(self._model, persistence, draws).content()
+        self._lay_out(survivors(self._model, persistence, draws).content())
+
+    @property
+    def has_rotted(self) -> bool:
+        """Whether bytes have changed by themselves and were not put right since."""
+        return self._sound is not None
+
+    def content(self) -> dict[str, bytes]:
+        """Return what a process reads, by name."""
+        return self._model.cached()
+
+    def sound_content(self) -> dict[str, bytes]:
+        """Return what it would read if nothing had rotted."""
+        return (self._sound or self._model).cached()
+
+    def rot(self, name: str, offset: int, data: bytes | None) -> None:
+        """Change bytes of a file, which somebody may have open; None cuts it off there."""
+        self._sound = self._sound or self._model.copy()
+        self._model.files[self._model.names[name]].rot(Patch(offset, data))
+        if data is None:
+            os.truncate(self._folder / name, offset)
+            return
+        # Closing it drops the locks of this process, which are between its own connections only:
+        # those SQLite keeps in memory.
+        with (self._folder / name).open("r+b") as file:
+            file.seek(offset)
+            file.write(data)
+
+    def restore(self) -> None:
+        """Put back what has rotted; nobody has any of the files open."""
+        self._lay_out(self.sound_content())
+        self.forget_rot()
+
+    def forget_rot(self) -> None:
+        """Take what is there for sound: nobody reads what has rotted, or it was written anew."""
+        self._sound = None
+
+    def _lay_out(self, content: dict[str, bytes]) -> None:
         if self._folder.exists():
-            lay_out(self._folder, kept)
-        self._model = DiskModel(kept)
+            lay_out(self._folder, content)
+        self._model = DiskModel(content)
         self._log = self._model.log()
 
     @contextmanager
@@ -110,6 +149,8 @@ class SimulatedDisk:
         done: list[Operation] = self._log.operations
         for operation in done:
             self._model.apply(operation)
+            if self._sound is not None:
+                self._sound.apply(operation)
             self.operations += 1
         done.clear()
 

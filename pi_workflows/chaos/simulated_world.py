@@ -12,6 +12,7 @@ from pi_workflows.chaos.invariants import InvariantBroken, check_at_rest
 from pi_workflows.chaos.journal import Journal
 from pi_workflows.chaos.outside import Outside
 from pi_workflows.chaos.process_faults import RUNNER, ProcessFaults
+from pi_workflows.chaos.rot import Rot
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.sim_timeline import Timeline
 from pi_workflows.chaos.simulated_client import SimulatedClient
@@ -69,6 +70,7 @@ class SimulatedWorld:
         faults: what strikes its processes.
         guard: up while code of the scenario or of a workflow runs.
         has_calmed: set when nothing may fail any more.
+        rot: what bytes of the database come to that change by themselves.
         timeline: what was committed, by whom, among all that happened.
         complaint: the first promise that was broken after a commit; None while there is none.
     """
@@ -103,6 +105,9 @@ class SimulatedWorld:
         self._storage: Final = storage
         self._state: Final = storage.paths
         self._paths: Final = StatePaths(HOME)
+        self._serving: Final[set[SimulatedProcess]] = set()
+        database = storage.paths.database.name
+        self.rot: Final = Rot(storage.disk, database, machine.trace, self._complain)
         workplace = Workplace(
             machine,
             self.sources,
@@ -127,6 +132,9 @@ class SimulatedWorld:
         """Let nothing fail any more, and everything go on that stands still."""
         if not self.has_calmed.is_set():
             self.faults.calm()
+            if self.rot.is_unnoticed:  # Only a start after an unclean stop has to look.
+                for server in self.servers():
+                    server.kill()
             self._calmed_at = trio.current_time()
             self.has_calmed.set()
 
@@ -145,11 +153,13 @@ class SimulatedWorld:
             spawner = SimulatedSpawner(self.machine, process, self._programs)
             world = self.machine.world_of(process, spawner, points[0])
             state = SimulatedStateFiles(self._storage, process, partial(self._opened, process))
+            self.rot.begins(process, is_alone=self.server_processes() == [process])
             try:
                 await serve(world, self._paths, self.capacity, state=state)
             except Exception as error:  # noqa: BLE001 - a bug is raised again, whatever it is
                 end = explained(sole_error(error))
                 process.output = end.text
+                self.rot.ends(process, end)
                 return end.exit_code
             return ExitCode.OK
 
@@ -158,6 +168,11 @@ class SimulatedWorld:
         server = SimulatedServer(self.machine, process, points[0])
         self._servers.append(server)
         return server
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a server lives that has come to its socket."""
+        return any(process in self._serving for process in self.server_processes())
 
     @property
     def persistence(self) -> tuple[str, ...]:
@@ -208,7 +223,9 @@ class SimulatedWorld:
     def client(self) -> SimulatedClient:
         """Return a new client; it connects when it is first used."""
         process = self.machine.start("client", _wait_for_ever, is_elsewhere=True)
-        client = SimulatedClient(self.machine, process, self._paths, self._wires.repeats)
+        client = SimulatedClient(
+            self.machine, process, self._paths, self._wires.repeats, self._told_of_damage
+        )
         self._clients.append(client)
         return client
 
@@ -332,11 +349,19 @@ class SimulatedWorld:
         """Put every event of the database into the trace; nobody has it open."""
         note_events(self._state.database, self.machine.trace)
 
+    def _told_of_damage(self) -> None:
+        for process in self.server_processes():
+            if process in self._serving:
+                self.rot.told(process)
+
     def _opened(self, process: SimulatedProcess, reader: Reader) -> None:
         self._readers[process] = reader
 
     def _passing(self, process: SimulatedProcess, point: SyncPoint) -> None:
         reader = self._readers.get(process)
+        self.rot.passes(process, point)
+        if point is SyncPoint.START_SOCKET_BOUND:
+            self._serving.add(process)
         if point is SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY and reader is not None:
             with self.book.quiet(), reader.snapshot():
                 self._show(process, reader)
@@ -350,11 +375,15 @@ class SimulatedWorld:
                 with self.guard:
                     self._watching(seen)
         except PromiseBroken as broken:
-            self.complaint = self.complaint or broken
-            self.machine.has_failed.set()
+            self._complain(broken)
         except ScenarioRefused as refused:
             self.guard.refusal = self.guard.refusal or refused
             self.machine.has_failed.set()
+
+    def _complain(self, broken: PromiseBroken) -> None:
+        """End the simulation over a promise that was broken."""
+        self.complaint = self.complaint or broken
+        self.machine.has_failed.set()
 
 
 async def _wait_for_ever(_: SimulatedProcess) -> int:

@@ -11,6 +11,7 @@ RATES: Final[Mapping[str, float]] = {
     "clock": 0.05,
     "sleep": 0.05,
     "power": 0.03,
+    "rot": 0.06,
     "drop": 0.03,
     "delay": 0.02,
     "duplicate": 0.3,

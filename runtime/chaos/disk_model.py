@@ -84,6 +84,13 @@ class FileState:
         apply(self.cached, patch)
         self.pending.append(patch)
 
+    def rot(self, patch: Patch) -> None:
+        """Change what is there for certain, and what is read of it."""
+        rotten = bytearray(self.durable)
+        apply(rotten, patch)
+        self._certain, self._version = rotten, None
+        apply(self.cached, patch)
+
     def settle(self) -> None:
         """Make certain what was pending."""
         if not self.pending:

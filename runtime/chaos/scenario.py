@@ -85,6 +85,8 @@ class Budgets:
         disk_full: a write that finds no room.
         io_error: a read or write that fails.
         fsync_failure: a flush that fails, after which its pages count as clean.
+        rot: bytes of the database that change by themselves, until no page is there any more; not
+            together with `power_cut`.
         drop: an answer that is lost; whoever asked does not know what came of it.
         duplicate: a request that is carried out twice.
         delay: a request that arrives after later ones.
@@ -99,6 +101,7 @@ class Budgets:
     disk_full: int = 0
     io_error: int = 0
     fsync_failure: int = 0
+    rot: int = 0
     drop: int = 0
     duplicate: int = 0
     delay: int = 0
@@ -156,6 +159,7 @@ class Plan(Generic[HandleT, LookT]):
         disk_full: int = 0,
         io_error: int = 0,
         fsync_failure: int = 0,
+        rot: int = 0,
         drop: int = 0,
         duplicate: int = 0,
         delay: int = 0,
@@ -174,6 +178,7 @@ class Plan(Generic[HandleT, LookT]):
             "disk_full": disk_full,
             "io_error": io_error,
             "fsync_failure": fsync_failure,
+            "rot": rot,
             "drop": drop,
             "duplicate": duplicate,
             "delay": delay,

@@ -7,7 +7,7 @@ from pi_workflows.protocol.states import ResourceType
 from store import resources
 
 
-@scenario(promises=("P1", "P2"), engines=("crash",), core=True)
+@scenario(promises=("P1", "P2", "P9"), engines=("crash",), core=True)
 def first_start(s: Scene) -> None:
     """The first server of an installation makes the database and takes its first commands."""
     s.begin_without_database()

@@ -119,7 +119,7 @@ def _serving(world: SimulatedWorld) -> list[str]:
     return [p.name for p in world.machine.processes.living.values() if p.name in ready]
 
 
-@simulation(promises=("P3", "P8"))
+@simulation(promises=("P3", "P8", "P9"))
 def two_servers_start(s: Stage) -> None:
     """Several servers are started at one instant: one serves, the others say why not."""
     core_workflows(s)

@@ -53,7 +53,7 @@ def runner_freezes(s: Stage) -> None:
     s.finally_(all_added_up)
 
 
-@simulation(promises=("P1", "P2", "P8"))
+@simulation(promises=("P1", "P2", "P8", "P9"))
 def server_dies(s: Stage) -> None:
     """Servers are killed at any instant and at named places, while they start too."""
     core_workflows(s)
@@ -63,7 +63,7 @@ def server_dies(s: Stage) -> None:
     s.finally_(all_added_up)
 
 
-@simulation(promises=("P3", "P4", "P8"))
+@simulation(promises=("P3", "P4", "P8", "P9"))
 def server_freezes(s: Stage) -> None:
     """A server stands still, another is started, and the first goes on if it still lives.
 
@@ -170,7 +170,7 @@ def power_goes(s: Stage) -> None:
     s.finally_(all_added_up)
 
 
-@simulation(promises=("P1", "P2", "P8"))
+@simulation(promises=("P1", "P2", "P8", "P9"))
 def disk_fails(s: Stage) -> None:
     """The disk has no room, fails to read, write or flush, and then loses its power."""
     core_workflows(s)
@@ -178,4 +178,19 @@ def disk_fails(s: Stage) -> None:
     s.run("parcel")
     s.victims = frozenset({"server"})
     s.faults(disk_full=2, io_error=3, fsync_failure=2, power_cut=1, kill=1)
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P9", "P12"))
+def database_rots(s: Stage) -> None:
+    """Pages of the database turn to junk or go, beside a server and between two lives of one.
+
+    Whoever starts after that says so, writes nothing and acknowledges nothing, unless what has
+    rotted stands in the log too, or is free. With a sound copy in its place all goes on.
+    """
+    core_workflows(s)
+    s.run("tally", times=2)
+    s.run("parcel")
+    s.victims = frozenset({"server"})
+    s.faults(rot=2, kill=3)
     s.finally_(all_added_up)

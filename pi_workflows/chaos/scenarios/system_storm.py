@@ -18,7 +18,7 @@ _ALLOWED = frozenset({CommandOutcome.CONFLICT, CommandOutcome.REJECTED})
 """How a cancel may be refused: the run has ended before, or another reason was first."""
 
 
-@simulation(promises=("P1", "P2", "P3", "P4", "P5", "P6", "P8"), core=True)
+@simulation(promises=("P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9"), core=True)
 def storm(s: Stage) -> None:
     """Whatever may fail does: which of it, and how often, is drawn anew for each seed."""
     core_workflows(s)
