@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Final
 
 from pi_workflows.chaos import (
+    mutations_of_bounds,
     mutations_of_claims,
     mutations_of_commands,
     mutations_of_commits,
@@ -31,6 +32,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
         mutations_of_effects.MUTATIONS,
         mutations_of_servers.MUTATIONS,
         mutations_of_starts.MUTATIONS,
+        mutations_of_bounds.MUTATIONS,
     )
 }
 """Every mutation by its name."""

@@ -7,6 +7,7 @@ from typing import Final, cast, final
 
 import trio
 
+from pi_workflows.chaos.batches import Batches
 from pi_workflows.chaos.installation import Exposure, Installation
 from pi_workflows.chaos.invariants import InvariantBroken, check_at_rest
 from pi_workflows.chaos.journal import Journal
@@ -70,6 +71,8 @@ class SimulatedWorld:
         faults: what strikes its processes.
         guard: up while code of the scenario or of a workflow runs.
         has_calmed: set when nothing may fail any more.
+        storage: where the database lies.
+        batches: how many commands were committed at a time.
         rot: what bytes of the database come to that change by themselves.
         timeline: what was committed, by whom, among all that happened.
         complaint: the first promise that was broken after a commit; None while there is none.
@@ -102,11 +105,12 @@ class SimulatedWorld:
         self._readers: Final[dict[SimulatedProcess, Reader]] = {}
         self._watching: Callable[[Seen], None] | None = None
         self.complaint: PromiseBroken | None = None
-        self._storage: Final = storage
+        self.storage: Final = storage
         self._state: Final = storage.paths
         self._paths: Final = StatePaths(HOME)
         self._serving: Final[set[SimulatedProcess]] = set()
         database = storage.paths.database.name
+        self.batches: Final = Batches(self._complain)
         self.rot: Final = Rot(storage.disk, database, machine.trace, self._complain)
         workplace = Workplace(
             machine,
@@ -152,7 +156,7 @@ class SimulatedWorld:
         async def program(process: SimulatedProcess) -> int:
             spawner = SimulatedSpawner(self.machine, process, self._programs)
             world = self.machine.world_of(process, spawner, points[0])
-            state = SimulatedStateFiles(self._storage, process, partial(self._opened, process))
+            state = SimulatedStateFiles(self.storage, process, partial(self._opened, process))
             self.rot.begins(process, is_alone=self.server_processes() == [process])
             try:
                 await serve(world, self._paths, self.capacity, state=state)
@@ -192,7 +196,7 @@ class SimulatedWorld:
         def lose() -> None:
             self.machine.trace.note("disk", "power cut", model)
             self.machine.disk.lose_power(instant)
-            self._storage.disk.cut_power(Persistence(model), instant)
+            self.storage.disk.cut_power(Persistence(model), instant)
 
         if self.acting() is None:
             self.machine.cut_power(lose)
@@ -325,7 +329,7 @@ class SimulatedWorld:
         """
         if twice := self.outside.twice():
             raise InvariantBroken(f"carried out more than once: {twice}", "P5")
-        if written := self._storage.disk.written_by_readers:
+        if written := self.storage.disk.written_by_readers:
             raise InvariantBroken(
                 f"a read path has done this: {written[0]}", "reads write nothing"
             )
@@ -360,6 +364,7 @@ class SimulatedWorld:
     def _passing(self, process: SimulatedProcess, point: SyncPoint) -> None:
         reader = self._readers.get(process)
         self.rot.passes(process, point)
+        self.batches.passes(process, point)
         if point is SyncPoint.START_SOCKET_BOUND:
             self._serving.add(process)
         if point is SyncPoint.COMMAND_AFTER_COMMIT_BEFORE_REPLY and reader is not None:

@@ -1,0 +1,54 @@
+"""Mutations of bounds: what one client, or all of them, can make a server keep."""
+
+from typing import Final
+
+from pi_workflows.chaos.mutation import Catch, Mutation
+from runtime.chaos.planting import Rewritten
+
+MUTATIONS: Final = (
+    Mutation(
+        "batch_unbounded",
+        "A batch takes whatever waits.",
+        "P10",
+        (
+            Rewritten(
+                "actors.store_actor:StoreActor._run_group",
+                "index == len(taken) < BATCH_MAX",
+                "index == len(taken)",
+            ),
+            Rewritten(
+                "actors.store_actor:StoreActor._run_group",
+                "min(PORTION_MAX, BATCH_MAX - index)",
+                "PORTION_MAX",
+            ),
+        ),
+        Catch("clients_flood", "sim", range(20)),
+    ),
+    Mutation(
+        "unread_answers_kept",
+        "A request counts as done although nobody has read its answer.",
+        "P10",
+        (
+            Rewritten(
+                "actors.client_session:ClientSession._answer",
+                "self._responses.append(_Outgoing(frame, frees_slot=True))",
+                "self._responses.append(_Outgoing(frame, frees_slot=False))\n"
+                "    self._release_slot()",
+            ),
+        ),
+        Catch("clients_flood", "sim", range(20)),
+    ),
+    Mutation(
+        "frame_unbounded",
+        "A frame may be as long as its sender likes.",
+        "P10",
+        (
+            Rewritten(
+                "pi_workflows.protocol.frames:FrameDecoder.feed",
+                "longest >= FRAME_BYTES_MAX",
+                "longest >= 64 * FRAME_BYTES_MAX",
+            ),
+        ),
+        Catch("clients_flood", "sim", range(20)),
+    ),
+)

@@ -1,0 +1,115 @@
+"""The whole system while clients ask for more than they take, and more than anybody may."""
+
+from contextlib import suppress
+from typing import Final
+
+import trio
+
+from actors.client_session import IN_FLIGHT_MAX
+from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
+from pi_workflows.chaos.flooding import Flooder, flooder, lock_out
+from pi_workflows.chaos.invariants import InvariantBroken
+from pi_workflows.chaos.simulated_world import SimulatedWorld
+from pi_workflows.chaos.stage import Stage, simulation
+from pi_workflows.protocol.frames import FRAME_BYTES_MAX
+from runtime.simulation.streams import CAPACITY_BYTES
+
+_UNREAD: Final = 400
+"""Requests whose answers nobody reads: more than sockets and shares hold."""
+
+_CONNECTIONS: Final = 6
+_AT_ONCE: Final = 30
+"""Commands of one connection at once; of all together more than a batch takes."""
+
+_LOCKED_S: Final = 3.0
+"""Less than a command waits for the lock before it is refused."""
+
+_PATIENCE_S: Final = 20.0
+_IN_FLIGHT: Final = IN_FLIGHT_MAX
+"""Read once: what is held against it may be changed in a process that is to break it."""
+
+_FRAME_BYTES: Final = FRAME_BYTES_MAX
+
+
+@simulation(promises=("P8", "P10"))
+def clients_flood(s: Stage) -> None:
+    """Clients never read, ask for hundreds of things at once, and begin frames without an end.
+
+    Each is held to its share, and the runs of the others come to their end. How many commands
+    share a batch is counted at each one of them, in every scenario of the whole system.
+    """
+    core_workflows(s)
+    s.run("tally", times=2)
+    s.faults(kill=1)
+
+    @s.actor()
+    async def never_reads(world: SimulatedWorld) -> None:
+        run_id = (await world.await_runs(1))[0]
+        with suppress(trio.BrokenResourceError):  # Its server is killed.
+            await _ask_and_never_read(await flooder(world), run_id)
+
+    @s.actor()
+    async def hurries(world: SimulatedWorld) -> None:
+        await world.await_runs(1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lock_out, world, _LOCKED_S)
+            with suppress(trio.BrokenResourceError):
+                await _ask_at_once([await flooder(world) for _ in range(_CONNECTIONS)])
+
+    @s.actor()
+    async def never_ends(world: SimulatedWorld) -> None:
+        with suppress(trio.BrokenResourceError):
+            await _begin_a_frame(await flooder(world))
+
+    s.finally_(all_added_up)
+
+
+async def _ask_and_never_read(client: Flooder, run_id: str) -> None:
+    """Ask until nothing more is taken.
+
+    Raises:
+        InvariantBroken: more is taken than a connection may have in flight.
+    """
+    frame_bytes = await client.ask("view.run.get", run_id=run_id)
+    answer_bytes = answers = 0
+    while not answers:
+        got, answers = await client.take()
+        answer_bytes += got
+    on_the_way = 2 * CAPACITY_BYTES // frame_bytes + CAPACITY_BYTES // answer_bytes
+    bound = _IN_FLIGHT + on_the_way + 3  # One that waits for room, and torn ones at both ends.
+    before = client.asked
+    with trio.move_on_after(_PATIENCE_S):
+        for _ in range(_UNREAD):
+            await client.ask("view.run.get", run_id=run_id)
+    if (taken := client.asked - before) > bound:
+        raise InvariantBroken(
+            f"{taken} requests were taken of a client that reads nothing; {bound} fit", "P10"
+        )
+    await client.leave()
+
+
+async def _ask_at_once(clients: list[Flooder]) -> None:
+    """Ask for everything at once, and then take what is answered."""
+    for number in range(_AT_ONCE):
+        for client in clients:
+            await client.ask("run.cancel", run_id=f"nobody-{number}")
+    for client in clients:
+        answered = 0
+        while answered < _AT_ONCE:
+            answered += (await client.take())[1]
+        await client.leave()
+
+
+async def _begin_a_frame(client: Flooder) -> None:
+    """Send more than a frame may have, without an end.
+
+    Raises:
+        trio.BrokenResourceError: the connection was closed, as it must be.
+        InvariantBroken: it was not.
+    """
+    with trio.move_on_after(_PATIENCE_S):
+        for _ in range(_FRAME_BYTES // CAPACITY_BYTES + 2):
+            await client.send(b"x" * CAPACITY_BYTES)
+        while True:
+            await client.take()
+    raise InvariantBroken(f"{_FRAME_BYTES} bytes and more were taken for one frame", "P10")
