@@ -42,7 +42,8 @@ def find(ref: str, beside: Path | None = None) -> Scenario[Any]:
 
     Args:
         ref: `NAME` of a shipped scenario, or `FILE::NAME`.
-        beside: another folder that a relative FILE may be in, looked at second; None is none.
+        beside: where a relative FILE is looked for if the working directory has none: in this
+            folder, then in those above it; None looks nowhere else.
 
     Raises:
         ScenarioUnknown: it leads to none, or the file fails when it is imported.
@@ -65,9 +66,7 @@ def find_all(ref: str, beside: Path | None = None) -> list[Scenario[Any]]:
         if not ref.endswith(".py"):
             return [_shipped(ref)]
         file, name = ref, ""
-    path = Path(file)
-    if not path.exists() and beside is not None and (beside / path).exists():
-        path = beside / path
+    path = _located(Path(file), beside)
     declared = scenarios_in(vars(_imported(path)))
     if not declared:
         raise ScenarioUnknown(f"{file} declares no scenario; decorate a function with @scenario.")
@@ -80,6 +79,19 @@ def find_all(ref: str, beside: Path | None = None) -> list[Scenario[Any]]:
         names = [scenario.name for scenario in declared]
         raise ScenarioUnknown(f'{file} has no scenario "{name}"{_hint(name, names)}')
     return named
+
+
+def _located(path: Path, beside: Path | None) -> Path:
+    """Return where a file is; a relative one may lie elsewhere than in the working directory."""
+    if beside is None or path.is_absolute() or path.exists():
+        return path
+    for folder in (beside, *beside.parents):
+        if (folder / path).exists():
+            return folder / path
+    raise ScenarioUnknown(
+        f"there is no file {path}: neither in the current folder, {Path.cwd()}, nor in {beside} or"
+        " a folder above it."
+    )
 
 
 def _shipped(name: str) -> Scenario[Any]:
@@ -113,7 +125,10 @@ def _imported(path: Path) -> ModuleType:
     try:
         source = path.read_bytes()
     except FileNotFoundError:
-        raise ScenarioUnknown(f"there is no file {path}.") from None
+        beside_it = [str(path.parent / each.name) for each in path.parent.glob("*.py")]
+        close = difflib.get_close_matches(str(path), beside_it, n=1)
+        hint = f"; did you mean {close[0]}?" if close else "."
+        raise ScenarioUnknown(f"there is no file {path}{hint}") from None
     except (OSError, ValueError) as error:
         raise ScenarioUnknown(f"{path} cannot be read: {error}.") from None
     module = ModuleType(f"scenarios_{next(_SERIAL)}_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}")

@@ -66,7 +66,7 @@ def list_scenarios(*, as_json: bool) -> None:
 @click.option(
     "--engine",
     "engines",
-    type=click.Choice([*_NAMES, _EVERY]),
+    type=chaos_options.EngineName([*_NAMES, _EVERY]),
     multiple=True,
     help="Explore with this one (again for more); else the first it is made for.",
 )

@@ -1,5 +1,6 @@
 """What `chaos mutate` does: plants one fault after the other and says which of them were found."""
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -100,7 +101,9 @@ def _scenario(name: str) -> Scenario[object]:
     try:
         scenario = find(name)
     except ScenarioUnknown as unknown:
-        text = f"{name} is no mutation (`pi-workflows chaos mutate --list`), and {unknown}"
+        close = difflib.get_close_matches(name, MUTATIONS, n=1)
+        meant = f"did you mean {close[0]}?" if close else "`pi-workflows chaos mutate --list`"
+        text = f"{name} is no mutation ({meant}), and {unknown}"
         raise ClientError(
             text, code=ErrorCode.USAGE, exit_code=ExitCode.USAGE, detail=unknown.detail
         ) from unknown

@@ -1,5 +1,6 @@
 """How spans, ranges of seeds and reports are said on the command line; callbacks of options."""
 
+import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,8 @@ from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
+
+from pi_workflows.cli.overriding import override
 
 FORMATS: Final = ("text", "json", "junit")
 
@@ -62,6 +65,20 @@ def reports(
             raise click.BadParameter(f"{name!r} is no report; say {', '.join(FORMATS)}.")
         wanted.append(ReportTo(name, Path(file) if file else None))
     return tuple(wanted)
+
+
+class EngineName(click.Choice[str]):
+    """The name of an engine; a misspelt one is answered with the nearest."""
+
+    @override
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name."""
+        known = list(self.choices)
+        if value not in known:
+            close = difflib.get_close_matches(value, known, n=1)
+            meant = f"; did you mean {close[0]}?" if close else f"; say {', '.join(known)}."
+            self.fail(f"there is no engine {value!r}{meant}", param, ctx)
+        return value
 
 
 def scenarios(

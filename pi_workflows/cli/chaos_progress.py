@@ -5,7 +5,6 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,7 @@ from rich.text import Text
 from pi_workflows.chaos.campaign import Campaign, Item
 from pi_workflows.chaos.spreading import monotonic_s
 from pi_workflows.cli import output, render
+from pi_workflows.cli.drawing import Drawing
 from pi_workflows.cli.overriding import override
 from runtime.chaos.outcome import Finding, Tally
 
@@ -94,13 +94,12 @@ class ItemLines(Unshown):
         output.tell(f"… {shrinking_text(finding)}")
 
 
-class LiveFigures(Unshown):
+class LiveFigures(Drawing, Unshown):
     """Draws what is under way, what was promised and how much of it there is."""
 
     def __init__(self, campaign: Campaign, console: Console | None = None) -> None:
+        super().__init__(console, is_kept=False)
         self._campaign: Final = campaign
-        self._console: Final = console or Console(stderr=True)
-        self._live: Final = Live(console=self._console, auto_refresh=False, transient=True)
         self._began_at: Final = monotonic_s()
         self._open: Final[dict[Item, Counter[str]]] = {}
         self._done: Final[Counter[str]] = Counter()
@@ -109,18 +108,9 @@ class LiveFigures(Unshown):
 
     @override
     def __enter__(self) -> Self:
-        self._live.__enter__()
+        super().__enter__()
         self.tick()
         return self
-
-    @override
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
 
     @override
     def begun(self, item: Item) -> None:
@@ -153,7 +143,7 @@ class LiveFigures(Unshown):
     @override
     def tick(self) -> None:
         """Draw anew."""
-        self._live.update(self.page(), refresh=True)
+        self.draw(self.page())
 
     def page(self) -> Group:
         """Return what is drawn now."""

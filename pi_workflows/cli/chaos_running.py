@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pi_workflows.chaos.campaign import (
     NIGHTLY,
@@ -35,6 +35,9 @@ from runtime.chaos.junit import junit_text
 from runtime.chaos.report import Report, report_json
 from runtime.chaos.report_text import WIDTH, failure_text, figures_text, report_text
 from runtime.chaos.scenario import Scenario
+
+_WIDTH_MIN: Final = 40
+"""Nothing can be drawn in less, whatever COLUMNS says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,5 +192,5 @@ def _write(report: Report, to: ReportTo) -> None:
 
 
 def width() -> int:
-    """Return how wide a report may be: the terminal, or 100 cells where there is none."""
-    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
+    """Return how wide a report may be: COLUMNS, else the terminal, or 100 cells without one."""
+    return max(_WIDTH_MIN, shutil.get_terminal_size((WIDTH, 24)).columns)

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from pi_workflows.cli.drawing import Drawing
 from pi_workflows.cli.render import (
     GLYPH_CURRENT,
     GLYPH_OF_OUTCOME,
@@ -58,7 +57,7 @@ _BAR_CELLS: Final = 20
 _SAID_MAX: Final = 3
 
 
-class LivePage:
+class LivePage(Drawing):
     """A `Progress` for terminals: run, status, elapsed time, steps, current node, bars.
 
     The error of a run is no part of it: whoever follows the run prints that once, at the end.
@@ -68,24 +67,11 @@ class LivePage:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
-        self._live = Live(console=self._console, auto_refresh=False)
+        super().__init__(console, is_kept=True)
         self._view: JsonObject = {}
         self._lost = False
         self._reports = Reports()
         self._progresses: list[Report] = []
-
-    def __enter__(self) -> Self:
-        self._live.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
 
     def show(self, view: JsonObject) -> None:
         """Draw a view."""
@@ -106,8 +92,7 @@ class LivePage:
 
     def _draw(self) -> None:
         room = max(self._console.size.height - _FRAME_LINES, 3)
-        drawn = page(self._view, room, self._progresses, lost=self._lost)
-        self._live.update(drawn, refresh=True)
+        self.draw(page(self._view, room, self._progresses, lost=self._lost))
 
 
 def page(

@@ -1,11 +1,12 @@
 """A timeline as lanes of text: one column for each who acts, one row for each moment.
 
 A lane that waits shows a line. It is blank before its first moment and once it is killed, and
-dotted while it stands still. `g2` is the generation of the lease that the moment was under.
+dotted while it stands still. `g2` is the generation of the lease that the moment was under; it is
+never cut off.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from runtime.chaos.outcome import Moment
@@ -38,29 +39,49 @@ def swim_lanes(timeline: Sequence[Moment], width: int, rows_max: int = ROWS_MAX)
         return []
     shown = list(timeline[-rows_max:])
     lanes = list(dict.fromkeys(moment.lane for moment in shown))
-    room = (width - _TIME_CELLS - len(_GAP) * len(lanes)) // len(lanes)
     left_out = len(timeline) - len(shown)
     lines = [f"… {left_out:,} earlier"] if left_out else []
-    if room < CELL_MIN:
+    cells = _cells(shown, lanes, width - _TIME_CELLS - len(_GAP) * len(lanes))
+    if cells is None:
         return lines + [_sentence(moment, lanes, width) for moment in shown]
-    needed = max(map(len, [*lanes, *map(moment_text, shown)]))
-    return lines + _table(shown, lanes, min(room, needed))
+    return lines + _table(shown, cells)
 
 
-def moment_text(moment: Moment) -> str:
-    """Return `claim → held  g2`; of a digest only its beginning."""
+def moment_text(moment: Moment, cells_max: int | None = None) -> str:
+    """Return `claim → held  g2`; of a digest only its beginning.
+
+    Args:
+        cells_max: what is longer is cut off before the generation, which says whose it was; None
+            cuts nothing off.
+    """
     text = f"{moment.what} → {moment.result}" if moment.result else moment.what
     text = _DIGEST.sub(lambda found: f"{found[0][:_DIGEST_SHOWN]}…", text)
-    return text if moment.generation is None else f"{text}  g{moment.generation}"
+    under = "" if moment.generation is None else f"{_GAP}g{moment.generation}"
+    return (text if cells_max is None else _cut(text, cells_max - len(under))) + under
 
 
-def _table(shown: Sequence[Moment], lanes: Sequence[str], cell: int) -> list[str]:
-    state = dict.fromkeys(lanes, "")
-    lines = [_row("at", lanes, cell), _row("", ["─" * cell for _ in lanes], cell)]
+def _cells(shown: Sequence[Moment], lanes: Sequence[str], room: int) -> dict[str, int] | None:
+    """Return how wide each lane is: what it needs, or the widest ones alike; None: no room."""
+    needed = {lane: len(lane) for lane in lanes}
     for moment in shown:
-        cells = dict(state)
-        cells[moment.lane] = moment_text(moment)
-        lines.append(_row(_time(moment.at_ms), list(cells.values()), cell))
+        needed[moment.lane] = max(needed[moment.lane], len(moment_text(moment)))
+    widest = max(needed.values())
+    while sum(min(each, widest) for each in needed.values()) > room:
+        widest -= 1
+        if widest < CELL_MIN:
+            return None
+    return {lane: min(each, widest) for lane, each in needed.items()}
+
+
+def _table(shown: Sequence[Moment], cells: Mapping[str, int]) -> list[str]:
+    state = dict.fromkeys(cells, "")
+    lines = [
+        _row("at", {lane: lane for lane in cells}, cells),
+        _row("", {lane: "─" * width for lane, width in cells.items()}, cells),
+    ]
+    for moment in shown:
+        said = state | {moment.lane: moment_text(moment, cells[moment.lane])}
+        lines.append(_row(_time(moment.at_ms), said, cells))
         state[moment.lane] = _after(moment)
     return lines
 
@@ -72,15 +93,17 @@ def _after(moment: Moment) -> str:
     return _STANDS_STILL if said & _STILL else _WAITS
 
 
-def _row(time: str, cells: Sequence[str], cell: int) -> str:
-    columns = [f"{time:>{_TIME_CELLS}}", *(f"{_cut(text, cell):<{cell}}" for text in cells)]
-    return _GAP.join(columns).rstrip()
+def _row(time: str, said: Mapping[str, str], cells: Mapping[str, int]) -> str:
+    columns = [f"{_cut(said[lane], width):<{width}}" for lane, width in cells.items()]
+    return _GAP.join([f"{time:>{_TIME_CELLS}}", *columns]).rstrip()
 
 
 def _sentence(moment: Moment, lanes: Sequence[str], width: int) -> str:
     widest = max(map(len, lanes))
     line = f"{_time(moment.at_ms):>{_TIME_CELLS}}{_GAP}{moment.lane:<{widest}}{_GAP}"
-    return _cut(f"{line}{moment_text(moment)}", width)
+    if width - len(line) < CELL_MIN:
+        return _cut(f"{line}{moment_text(moment)}", width)
+    return f"{line}{moment_text(moment, width - len(line))}"
 
 
 def _cut(text: str, cells: int) -> str:

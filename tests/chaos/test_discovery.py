@@ -57,6 +57,34 @@ def test_a_relative_file_is_also_looked_for_beside_another_one(file: Path) -> No
     assert "there is no file mine.py" in complaint_about("mine.py::fenced")
 
 
+def test_a_relative_file_is_looked_for_here_first_and_then_upwards(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, deep = file.parent / "here", file.parent / "failures" / "deep"
+    here.mkdir()
+    deep.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    assert find("mine.py::fenced", deep).place == f"{file}:12"
+    (deep.parent / "mine.py").write_text(SOURCE)
+    assert find("mine.py::fenced", deep).place == f"{deep.parent / 'mine.py'}:12"
+    (here / "mine.py").write_text(SOURCE)
+    assert find("mine.py::fenced", deep).place == "mine.py:12"
+
+
+def test_a_relative_file_that_is_nowhere_is_told_with_both_places(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(ScenarioUnknown) as unknown:
+        find("none.py::fenced", file.parent / "failures")
+    said = str(unknown.value)
+    assert f"neither in the current folder, {file.parent}, nor in {file.parent}/failures" in said
+
+
+def test_a_misspelt_file_is_answered_with_the_nearest(file: Path) -> None:
+    assert f"did you mean {file}?" in complaint_about(f"{file.parent}/mien.py::fenced")
+
+
 def test_a_file_may_import_its_neighbour(file: Path) -> None:
     (file.parent / "neighbour_of_mine.py").write_text("NUMBER = 1\n")
     file.write_text(f"from neighbour_of_mine import NUMBER\n{SOURCE}")

@@ -17,16 +17,16 @@ STALE = (
 )
 
 DRAWN = """\
-        at  worker-0            clock               worker-1            check
-            ──────────────────  ──────────────────  ──────────────────  ──────────────────
+        at  worker-0             clock  worker-1          check
+            ───────────────────  ─────  ────────────────  ───────────────
    0.000 s  claim → held  g1
    0.000 s  paused
-   0.000 s  ┊                   +31 s
-  31.000 s  ┊                   │                   claim → held  g2
-  31.000 s  goes on             │                   │
-  31.000 s  write → written  …  │                   │
-  31.000 s  │                   │                   killed
-  31.000 s  │                   │                                       fenced → broken"""
+   0.000 s  ┊                    +31 s
+  31.000 s  ┊                    │      claim → held  g2
+  31.000 s  goes on              │      │
+  31.000 s  write → written  g1  │      │
+  31.000 s  │                    │      killed
+  31.000 s  │                    │                        fenced → broken"""
 
 
 def test_each_actor_has_a_lane_and_each_moment_a_row() -> None:
@@ -39,6 +39,19 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     lines = swim_lanes(long, width)
     assert max(map(len, lines)) <= width
     assert not any("\n" in line for line in lines)
+
+
+@pytest.mark.parametrize("width", range(40, 100, 3))
+def test_a_generation_is_never_cut_off(width: int) -> None:
+    lines = "\n".join(swim_lanes(STALE, width))
+    assert [lines.count(f"  g{number}") for number in (1, 2)] == [2, 1]
+
+
+def test_only_the_widest_lanes_are_made_narrower() -> None:
+    [_, _, first, *_] = swim_lanes(STALE[2:], 70)
+    assert first == "   0.000 s  +31 s"
+    [header, *_] = swim_lanes(STALE, 70)
+    assert header == "        at  worker-0          clock  worker-1          check"
 
 
 def test_rows_name_their_lane_where_there_is_no_room_for_lanes() -> None:
