@@ -17,7 +17,7 @@ from runtime.chaos.engine import Wanted
 from runtime.chaos.outcome import Finding, ScenarioRefused, Verdict
 from runtime.chaos.replay_file import ReplayFile
 from runtime.chaos.report import Failure, Report
-from runtime.chaos.report_text import figures_text, report_text
+from runtime.chaos.report_text import figures_text, report_text, verdict_line
 from runtime.chaos.scenario import Scenario
 
 _FINDINGS_MAX: Final = 1
@@ -69,8 +69,13 @@ def explore(marked: Marked, folder: Path, shrink_s: float) -> MarkedResult:
                 )
             failures.append(_kept(scenario, small.finding, folder, len(finding.choices)))
     report = Report(tallies=tallies, failures=failures, versions=versions())
-    complaint = "" if report.verdict is Verdict.HELD else report_text(report)
+    complaint = "" if report.verdict is Verdict.HELD else _complaint(report)
     return MarkedResult(complaint, figures_text(report), report.blind_spots)
+
+
+def _complaint(report: Report) -> str:
+    """Return the report, what has come of it first: of a failed test many see one line only."""
+    return f"{verdict_line(report)}\n\n{report_text(report)}"
 
 
 def ref_of(scenario: Scenario[Any]) -> str:

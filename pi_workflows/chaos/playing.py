@@ -36,6 +36,12 @@ SETTLED: Final = frozenset(ENDS)
 """What a run of an actor may come to."""
 
 
+_ASKED_FOR: Final = (
+    "; an effect that only a person can decide about ends so: allow it with"
+    ' `ends=frozenset({"completed", "ambiguous"})`'
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Played:
     """What an exploration was.
@@ -132,8 +138,9 @@ class Play:
             status = status_of(await world.await_end(client, run_id))
             ends = self._runs.get(run_id, SETTLED)
             if status not in ends:
+                hint = _ASKED_FOR if status == "ambiguous" else ""
                 raise InvariantBroken(
-                    f"{run_id} is {status}, and not {' or '.join(sorted(ends))}", "P8"
+                    f"{run_id} is {status}, and not {' or '.join(sorted(ends))}{hint}", "P8"
                 )
 
     def _check(self, checks: dict[str, Callable[[Seen], None]], seen: Seen) -> None:

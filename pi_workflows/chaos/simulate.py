@@ -118,6 +118,8 @@ def simulate(
         try:
             return trio.run(stage.run, story, clock=clock)
         except BaseException as raised:
+            if guard.refusal is not None and isinstance(raised, Exception):
+                raise guard.refusal from None  # Whatever has come of it.
             error = sole_error(raised)
             if around.world is not None:
                 error.add_note(_told(seed, around.world.machine.trace))

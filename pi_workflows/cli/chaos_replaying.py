@@ -186,7 +186,9 @@ def explain(path: Path, *, as_json: bool) -> None:
     ]
     if loaded.file.seed is not None:
         lines.append(f"seed       {loaded.file.seed}; every other decision is drawn from it")
-    lines += ["", "unusual decisions, in the order in which they came up:" if words else ""]
+    lines.append("")
+    if words:
+        lines.append("unusual decisions, in the order in which they came up:")
     lines += [f"· {word}" for word in words] or ["no decision was unusual: it breaks by itself"]
     lines += ["", *_lanes(repeated.timeline), ""]
     lines.append("it still breaks" if still else "by now it holds")
@@ -219,8 +221,8 @@ def _verdict(repeated: Repeated, *, is_same: bool) -> Verdict:
 
 def _title(loaded: _Loaded, timeline: Sequence[Moment]) -> str:
     words = in_words(loaded.file.choices, {moment.lane for moment in timeline})
-    said = "\n".join(f"· {word}" for word in words)
-    return f"{loaded.file.scenario} ({loaded.file.engine})\n{said}\n"
+    title = f"{loaded.file.scenario} ({loaded.file.engine})"
+    return "\n".join([title, *(f"· {word}" for word in words), ""])
 
 
 def _lanes(timeline: Sequence[Moment]) -> list[str]:

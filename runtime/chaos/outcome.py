@@ -194,7 +194,12 @@ class Tally:
 
     @property
     def blind_spots(self) -> list[str]:
-        """Return what could not have failed: a check that cannot fail is a defect."""
+        """Return what could not have failed: a check that cannot fail is a defect.
+
+        Of an exploration that has broken something there is none: it was left early.
+        """
+        if self.broken:
+            return []
         spots = [f"invariant {name} never ran" for name, ran in self.checks.items() if not ran]
         spots += [
             f"fault {kind} never fired" for kind in sorted(self.fault_kinds - set(+self.faults))

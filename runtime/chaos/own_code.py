@@ -102,9 +102,10 @@ class OwnCode:
             raise error
         place = self._mistake_at(error)
         if place is not None:
+            said = str(error) if isinstance(error, Misused) else one_line(error)
             raise ScenarioRefused(
-                f"{place}: {whose} fails by itself: {one_line(error)}{meant_by(error)}; mend it"
-                " there, or let it raise AssertionError where a promise is broken."
+                f"{place}: {whose} fails by itself: {said}{meant_by(error)}; mend it there, or let"
+                " it raise AssertionError where a promise is broken."
             ) from error
 
     def refusal_of_check(self, name: str, error: Exception) -> ScenarioRefused:
