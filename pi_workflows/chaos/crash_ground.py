@@ -223,7 +223,7 @@ def ground_of(scenario: Scenario[Scene]) -> Generator[Ground]:
             tempfile.TemporaryDirectory(dir=folder) as reopened,
             guard.installed(),
         ):
-            reopening = Reopening(StatePaths(Path(reopened)), clock)
+            reopening = Reopening(StatePaths(Path(reopened)), clock, guard.own)
             ground = Ground(scenario, stage, StatePaths(Path(lived)), Judge(recoverer, reopening))
             ground.prepare()
             yield ground

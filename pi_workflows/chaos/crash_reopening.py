@@ -13,6 +13,7 @@ from pi_workflows.chaos.scene import Acknowledged, Look, Sent
 from pi_workflows.protocol.paths import StatePaths
 from runtime.chaos.complaints import one_line
 from runtime.chaos.disk_image import lay_out
+from runtime.chaos.own_code import OwnCode
 from runtime.chaos.scenario import SimulatedTime
 from store import host
 from store.authority import Claim, holding
@@ -59,8 +60,9 @@ class Reopening:
         checks: how often each invariant of a scenario has been held against a state.
     """
 
-    def __init__(self, paths: StatePaths, clock: SimulatedTime) -> None:
+    def __init__(self, paths: StatePaths, clock: SimulatedTime, own: OwnCode) -> None:
         """Use the directory of `paths`, a real one, for nothing else."""
+        self._own: Final = own
         self._paths: Final = paths
         self._state: Final = DiskStateFiles(paths)
         self._clock: Final = clock
@@ -116,6 +118,8 @@ class Reopening:
                     check(look)
                 except (AssertionError, StoreError) as broken:
                     raise Complaint(f"{name}: {one_line(broken)}") from broken
+                except Exception as error:
+                    raise self._own.refusal_of_check(name, error) from error
 
 
 def _require_same(writer: Writer, database: bytes) -> None:

@@ -147,7 +147,8 @@ class Play:
         for name, check in checks.items():
             self.checks[name] += 1
             try:
-                check(seen)
+                answer: object = check(seen)
+                self._own.require_plain(name, check, answer)
             except AssertionError as broken:
                 raise InvariantBroken(f"{name}: {_words_of(broken)}", name) from broken
             except Exception as error:

@@ -142,7 +142,8 @@ class SceneWorld:
         for name, check in checks.items():
             self._ran[name] += 1
             try:
-                check(look)
+                answer: object = check(look)
+                self._own.require_plain(name, check, answer)
             except AssertionError as error:
                 raise CheckFailed(f"{name}: {one_line(error)}", name) from error
             except Exception as error:

@@ -17,6 +17,7 @@ def one_winner(s: Scene) -> None:
         assert len(look.events(job, "work.done")) <= 1
 """
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast, final
@@ -210,6 +211,9 @@ class Me(Handle):
 def _require_claim(what: str, claim: object) -> None:
     if claim is None:
         raise Misused(f"{what} takes a claim, and this is None: somebody else has the resource")
+    if inspect.iscoroutine(claim):
+        claim.close()
+        raise Misused(f"{what} takes a claim, and this is a call that was not awaited")
     if not isinstance(claim, Claim):
         raise Misused(f"{what} takes what `claim` has returned, not {claim!r}")
 

@@ -348,7 +348,8 @@ class Order:
         for name, check in checks.items():
             self._seen.checks[name] += 1
             try:
-                check(look)
+                answer: object = check(look)
+                self._stage.guard.own.require_plain(name, check, answer)
             except AssertionError as error:
                 raise Broken(name, f"{name}: {one_line(error)}") from error
             except Exception as error:

@@ -4,6 +4,7 @@ Neither a library nor the product is, wherever the scenario's file may lie.
 """
 
 import difflib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,9 @@ _MACHINERY: Final = tuple(f"{folder}chaos" for folder in OURS)
 """Folders of the harness, without what lies in folders of theirs: shipped scenarios do."""
 
 _IMPORTING: Final = "<frozen importlib"
+_METHOD: Final = re.compile(r"\b[A-Z]\w*\.(\w+\(\))")
+"""`Plan.actor()`, as Python names it in errors about arguments."""
+
 _NEAR: Final = 0.6
 """How much alike two names are at least, so that one may be meant by the other."""
 
@@ -102,11 +106,24 @@ class OwnCode:
             raise error
         place = self._mistake_at(error)
         if place is not None:
-            said = str(error) if isinstance(error, Misused) else one_line(error)
             raise ScenarioRefused(
-                f"{place}: {whose} fails by itself: {said}{meant_by(error)}; mend it there, or let"
-                " it raise AssertionError where a promise is broken."
+                f"{place}: {whose} fails by itself: {_said(error)}; mend it there, or let it raise"
+                " AssertionError where a promise is broken."
             ) from error
+
+    def require_plain(self, name: str, check: object, answer: object) -> None:
+        """Refuse an invariant that returns something: whoever wrote that meant it to fail.
+
+        Raises:
+            ScenarioRefused: names the line of the invariant.
+        """
+        if answer is not None:
+            code = getattr(check, "__code__", None)
+            place = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
+            raise ScenarioRefused(
+                f"{place}the invariant {name} returns {answer!r}, which nobody looks at; let it"
+                " raise AssertionError where the promise is broken."
+            )
 
     def refusal_of_check(self, name: str, error: Exception) -> ScenarioRefused:
         """Return the refusal of an invariant that has raised something else than it may."""
@@ -114,25 +131,22 @@ class OwnCode:
             return error
         return ScenarioRefused(
             f"{self._place_of(error)}: the invariant {name} fails by itself:"
-            f" {one_line(error)}{meant_by(error)}; let it raise AssertionError where the promise"
-            " is broken, nothing else."
+            f" {_said(error)}; let it raise AssertionError where the promise is broken, nothing"
+            " else."
         )
 
     def refusal_of_declaring(self, name: str, error: Exception) -> ScenarioRefused:
         """Return the refusal of a scenario whose own function fails."""
         if isinstance(error, ScenarioRefused):
             return error
-        return ScenarioRefused(
-            f"{self._place_of(error)}: declaring {name} fails: {one_line(error)}{meant_by(error)}."
-        )
+        return ScenarioRefused(f"{self._place_of(error)}: declaring {name} fails: {_said(error)}.")
 
     def refusal_of_preparing(self, error: Exception) -> ScenarioRefused:
         """Return the refusal of a scenario one of whose first commands fails."""
         if isinstance(error, ScenarioRefused):
             return error
         return ScenarioRefused(
-            f"{self._place_of(error)}: what the scenario prepares fails:"
-            f" {one_line(error)}{meant_by(error)}."
+            f"{self._place_of(error)}: what the scenario prepares fails: {_said(error)}."
         )
 
     def _place_of(self, error: Exception) -> str:
@@ -184,6 +198,12 @@ def meant_by(error: BaseException) -> str:
     known = [name for name in dir(error.obj) if not name.startswith("_")]
     close = difflib.get_close_matches(error.name, known, n=1, cutoff=_NEAR)
     return f"; did you mean {close[0]}?" if close else ""
+
+
+def _said(error: BaseException) -> str:
+    """Return an error in one line, without the classes of ours that somebody has not named."""
+    said = str(error) if isinstance(error, Misused) else one_line(error)
+    return _METHOD.sub(r"\1", said) + meant_by(error)
 
 
 def _outward(frame: FrameType | None) -> Iterator[FrameType]:

@@ -202,17 +202,20 @@ class Plan(Generic[HandleT, LookT]):
         A check judges one state by itself and keeps nothing: an engine does not repeat it for
         steps that one exploration shares with another.
         """
-        self._require_free(check.__name__)
+        self._require_check(check)
         self.always_checks[check.__name__] = check
         return check
 
     def finally_(self, check: Callable[[LookT], None]) -> Callable[[LookT], None]:
         """Declare what must hold when every actor has ended."""
-        self._require_free(check.__name__)
+        self._require_check(check)
         self.final_checks[check.__name__] = check
         return check
 
-    def _require_free(self, name: str) -> None:
+    def _require_check(self, check: Callable[[LookT], None]) -> None:
+        name = check.__name__
+        if inspect.iscoroutinefunction(check):
+            refuse(f"the invariant {name} is async, so it would never run; write `def {name}(…)`.")
         if name in self.always_checks or name in self.final_checks:
             refuse(f"two invariants are called {name}; give one of them another name.")
 

@@ -15,6 +15,9 @@ TEMPLATE: Final = '''\
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from store import leases
 
+async def me_async(_: Look) -> None:
+    pass
+
 @scenario({options})
 def wrong(s: Scene) -> None:
     """Has a mistake."""
@@ -77,6 +80,7 @@ MISTAKES: Final = {
     "await me.clam(job)": "did you mean claim?",
     "await me.write(None, 'done')": "write takes a claim, and this is None",
     "await me.renew('mine')": "renew takes what `claim` has returned, not 'mine'",
+    "await me.write(me.claim(job), 'done')": "this is a call that was not awaited",
     "await me.do('nothing')": "do takes a command",
     "await me.read(None)": "read takes a question",
     "await me.sleep('long')": "sleep takes seconds, not 'long'",
@@ -131,6 +135,23 @@ def test_an_invariant_that_fails_by_itself_is_told_with_its_own_line(
     assert "did you mean events?" in said
 
 
+def test_an_invariant_that_fails_only_after_a_power_cut_is_no_bug_of_the_harness(
+    tmp_path: Path,
+) -> None:
+    """In the first life the resource is there at each of its checks."""
+    check = "s.always(lambda look: look.events(job)[0] and None)"
+    said = Written(tmp_path, declaring=check).refusal("crash")
+    assert "the invariant <lambda> fails by itself: IndexError" in said
+
+
+@pytest.mark.parametrize("by", ["orders", "procs"])
+def test_an_invariant_that_returns_something_could_not_fail(by: str, tmp_path: Path) -> None:
+    written = Written(tmp_path, checking="return look.events(job) == []")
+    said = written.refusal(by)
+    assert "the invariant ends returns " in said
+    assert written.at("@s.finally_") in said
+
+
 DECLARATIONS: Final = {
     "s.faults(clok_jump=(31.0,))": "there is no fault 'clok_jump'; did you mean clock_jump?",
     "s.faults(kil=1)": "there is no fault 'kil'; did you mean kill?",
@@ -147,6 +168,8 @@ DECLARATIONS: Final = {
     "s.actor(count='2')": "count is '2'; there is at least one",
     "s.actor()(len)": "the actor len is no async function",
     "s.resorce('job')": "did you mean resource?",
+    "s.actor(cout=2)": "TypeError: actor() got an unexpected keyword argument 'cout'",
+    "s.always(me_async)": "the invariant me_async is async, so it would never run",
     "len(5)": "declaring wrong fails: TypeError: object of type 'int' has no len()",
 }
 
