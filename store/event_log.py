@@ -1,15 +1,13 @@
 """The whole event log in its order, for comparing two databases and for checking one."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from pi_workflows.protocol.ids import ResourceId
 from store.transaction import Reading
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """One accepted change.
+class EventRow(NamedTuple):
+    """One accepted change; whoever explores orders reads many of them at every step.
 
     Attributes:
         payload_hash: hexadecimal; None for an event without payload.

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Final, final
 
+from pi_workflows.chaos.garbage import collected_between
 from pi_workflows.chaos.playing import Played, play, staged
 from pi_workflows.chaos.stage import Stage
 from pi_workflows.chaos.swarm import Swarm
@@ -47,16 +48,18 @@ class SimEngine:
         mine = seeds[part::parts]
         tally = _new_tally(scenario, len(mine))
         told = 0
-        for number, seed in enumerate(mine):
-            spent = time.monotonic() - began
-            if wanted.budget_s is not None and spent >= wanted.budget_s:
-                break
-            if tally.failed >= wanted.findings_max:
-                break
-            self._explore_one(scenario, seed, tally, again=number % SAMPLE_EVERY == 0)
-            if wanted.tell is not None and tally.explored - told >= TELL_EVERY:
-                wanted.tell(UNIT, tally.explored - told)
-                told = tally.explored
+        with collected_between() as collect:
+            for number, seed in enumerate(mine):
+                spent = time.monotonic() - began
+                if wanted.budget_s is not None and spent >= wanted.budget_s:
+                    break
+                if tally.failed >= wanted.findings_max:
+                    break
+                self._explore_one(scenario, seed, tally, again=number % SAMPLE_EVERY == 0)
+                if wanted.tell is not None and tally.explored - told >= TELL_EVERY:
+                    wanted.tell(UNIT, tally.explored - told)
+                    told = tally.explored
+                collect()
         if wanted.tell is not None and tally.explored > told:
             wanted.tell(UNIT, tally.explored - told)
         tally.seconds = time.monotonic() - began

@@ -1,6 +1,5 @@
 """The accepted events of a database, as the last part of a simulation's trace."""
 
-from dataclasses import astuple
 from pathlib import Path
 
 from runtime.simulation.trace import Trace
@@ -20,6 +19,6 @@ def note_events(database: Path, trace: Trace) -> None:
     try:
         with reader.snapshot() as connection:
             for event in every_event(Reading(connection, 0)):
-                trace.note("database", event.event_type, repr(astuple(event)))
+                trace.note("database", event.event_type, repr(tuple(event)))
     finally:
         reader.close()

@@ -11,9 +11,9 @@ from runtime.chaos.outcome import Tally
 KEYS_MAX: Final = 250_000
 """So many are told apart, in some 20 MiB; of a part that has more, there are at least so many."""
 
-REPEAT_EVERY: Final = 100
+REPEAT_EVERY: Final = 200
 """Of so many that held, one is repeated, beside the first few: that costs about as much as five
-others."""
+drawn ones, or as ten of a walk through all."""
 
 
 @final
@@ -45,7 +45,7 @@ class Drawn:
 def is_repeated(count: int) -> bool:
     """Say whether the so manieth exploration is repeated although it held.
 
-    The first ones, ever fewer of them (first, second, fourth, eighth, …), and every hundredth: so
-    a short exploration has some, and a long one has one in a hundred.
+    The first ones, ever fewer of them (first, second, fourth, eighth, …), and then one in
+    `REPEAT_EVERY`: a short exploration has some, and a long one has enough.
     """
     return count & (count - 1) == 0 or count % REPEAT_EVERY == 0

@@ -138,6 +138,8 @@ def _faults(faults: Counter[str]) -> str:
 
 def _total_cells(total: Total) -> tuple[str, ...]:
     glyph = "✓" if total.is_kept else "…"
+    if total.complete and total.done < total.promised:
+        return (glyph, total.unit, f"{total.done:,}, all there are")
     return (glyph, total.unit, f"{total.done:,} of {total.promised:,} promised")
 
 

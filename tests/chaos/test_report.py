@@ -145,3 +145,15 @@ def test_results_are_read_by_what_reads_junit() -> None:
     assert failure.get("message") == "P4: worker-0 wrote under generation 1 <&>"
     assert "see it again" in (failure.text or "")
     assert root.find(".//property[@name='complete']") is not None
+
+
+def test_all_there_are_is_enough_however_many_were_promised() -> None:
+    few = Report(tallies=[held()], promised={"orders": 5_000_000})
+    assert few.verdict is Verdict.HELD
+    assert "✓  orders  84,492, all there are" in report_text(few)
+    some = Report(
+        tallies=[held(), held(scenario="other", complete=False)],
+        promised={"orders": 5_000_000},
+    )
+    assert some.verdict is Verdict.BUDGET_ENDED
+    assert "…  orders  168,984 of 5,000,000 promised" in report_text(some)
