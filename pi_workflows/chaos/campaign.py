@@ -1,6 +1,6 @@
 """What is explored at each change and in a night: which scenario by which engine, and how much."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, Final
@@ -9,7 +9,7 @@ from runtime.chaos.scenario import Scenario
 
 UNITS: Final[Mapping[str, tuple[str, ...]]] = {
     "orders": ("orders",),
-    "crash": ("power-cut states", "double faults", "I/O errors"),
+    "crash": ("power-cut states", "double faults", "I/O errors", "workloads"),
     "procs": ("process orders", "kills"),
     "sim": ("seeds",),
 }
@@ -18,12 +18,15 @@ UNITS: Final[Mapping[str, tuple[str, ...]]] = {
 SAMPLED: Final = frozenset({"orders", "process orders", "seeds"})
 """Units of which a range of seeds gives one for each seed."""
 
-FINITE: Final = frozenset({"orders", "process orders"})
-"""Units of which every possible one can be asked for; of the others there is always one more, or
-the engine itself says how many it owes."""
+FINITE: Final = frozenset({"orders", "process orders", "I/O errors"})
+"""Units of which every possible one can be asked for (I/O errors: of one life); of the others
+there is always one more."""
 
 _USABLE: Final = 0.97
 """Of a budget: the rest is for starting and ending processes."""
+
+_WHOLE: Final = 3
+"""A scenario of which every failing call is promised gets as much time as so many others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +44,11 @@ class Figures:
             them first.
         is_complete_first: every order comes first, and then a sample of the scenarios that turned
             out to have too many; False: samples of the others come first.
+        stretch: by engine, how many times its part of the time a scenario may take if it needs so
+            much, because some need more than others; one without an entry: its part.
         sample: by unit, how many a scenario gives beside one that is complete; a unit without an
-            entry: as many as are missing.
+            entry: as many as are missing; 0 leaves it to the engine.
+        core: units of which every possible one is promised of core scenarios.
     """
 
     promised: Mapping[str, int]
@@ -51,7 +57,9 @@ class Figures:
     complete: frozenset[str] = frozenset()
     complete_core: frozenset[str] = frozenset()
     is_complete_first: bool = False
+    stretch: Mapping[str, float] = field(default_factory=dict)
     sample: Mapping[str, int] = field(default_factory=dict)
+    core: frozenset[str] = frozenset()
 
     def is_complete(self, scenario: Scenario[Any], engine: str) -> bool:
         """Whether every order of a scenario is explored by an engine."""
@@ -68,30 +76,34 @@ PER_CHANGE: Final = Figures(
     {
         "power-cut states": 100_000,
         "double faults": 50_000,
+        "workloads": 18,
         "orders": 84_000,
         "process orders": 9_500,
         "kills": 1_000,
         "seeds": 500,
     },
-    seconds={"orders": 36.0, "crash": 240.0, "procs": 36.0, "sim": 144.0},
+    seconds={"orders": 36.0, "crash": 310.0, "procs": 36.0, "sim": 144.0},
     seconds_complete=40.0,
     complete_core=frozenset({"orders", "procs"}),
-    sample={"orders": 300, "process orders": 40, "kills": 30},
+    stretch={"crash": 2.0},
+    sample={"workloads": 0, "orders": 300, "process orders": 40, "kills": 30},
+    core=frozenset({"I/O errors"}),
 )
 
 NIGHTLY: Final = Figures(
     {
         "power-cut states": 10_000_000,
         "double faults": 5_000_000,
-        "I/O errors": 100_000,
+        "workloads": 100,
         "orders": 5_000_000,
         "process orders": 1_000_000,
         "kills": 100_000,
         "seeds": 100_000,
     },
     # Of the rates of one undisturbed process: 1,100 power cuts, 600 double faults, 120 failing
-    # calls, 1,000 drawn orders, 350 process orders, 130 kills or 5.5 seeds a second.
-    seconds={"orders": 5_000.0, "crash": 20_000.0, "procs": 3_700.0, "sim": 18_000.0},
+    # calls (a workload has 1,300), 1,000 drawn orders, 350 process orders, 130 kills or 5.5 seeds
+    # a second.
+    seconds={"orders": 5_000.0, "crash": 21_000.0, "procs": 3_700.0, "sim": 18_000.0},
     seconds_complete=400.0,
     complete=frozenset({"orders"}),
     complete_core=frozenset({"procs"}),
@@ -105,8 +117,10 @@ class Item:
 
     Attributes:
         is_all: every one there is, if that is finite; this is then promised.
+        whole: units of which every one is promised, whatever is wanted of the others.
         seeds: sample these; None leaves it to goals and to the engine.
         weight: its share of the time.
+        stretch: how many times as much it may take if it needs it.
         is_split: every process does a part of it; False: one process does it all, so that what
             has to be prepared is prepared once.
     """
@@ -116,7 +130,13 @@ class Item:
     is_all: bool = False
     seeds: range | None = None
     weight: float = 1.0
+    stretch: float = 1.0
     is_split: bool = True
+    whole: frozenset[str] = frozenset()
+
+    def owes(self, unit: str) -> bool:
+        """Whether every one there is of a unit is promised."""
+        return unit in self.whole or (self.is_all and unit in FINITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +178,8 @@ class Campaign:
             if number >= index and number not in needless
         )
         left_s = max(self.budget_s * _USABLE - elapsed_s, 0.0)
-        return min(left_s, left_s * processes * self.items[index].weight / left)
+        item = self.items[index]
+        return min(left_s, left_s * processes * item.weight * item.stretch / left)
 
     def goals_of(
         self, index: int, done: Mapping[str, int], needless: Collection[int] = ()
@@ -181,7 +202,8 @@ class Campaign:
             for unit in UNITS[item.engine]
             if unit in self.promised
         }
-        return {unit: self.sample.get(unit, count) for unit, count in missing.items()}
+        goals = {unit: self.sample.get(unit, count) for unit, count in missing.items()}
+        return {unit: count for unit, count in goals.items() if count}
 
 
 def shipped_campaign(
@@ -198,17 +220,26 @@ def shipped_campaign(
         suitable = [scenario for scenario in known if engine in scenario.engines]
         complete = [scenario for scenario in suitable if figures.is_complete(scenario, engine)]
         sampled = [it for it in suitable if it not in complete or figures.is_complete_first]
-        items += [
-            Item(
-                ref=scenario.ref,
-                engine=engine,
-                weight=figures.seconds[engine] / len(sampled),
-                is_split=False,
-            )
-            for scenario in sampled
-        ]
+        items += _sampled(figures, engine, sampled)
         items += [
             Item(ref=scenario.ref, engine=engine, is_all=True, weight=figures.seconds_complete)
             for scenario in complete
         ]
     return tuple(sorted(items, key=lambda item: item.is_all != figures.is_complete_first))
+
+
+def _sampled(figures: Figures, engine: str, scenarios: Sequence[Scenario[Any]]) -> list[Item]:
+    """Return what one process each explores of scenarios with an engine."""
+    whole = figures.core.intersection(UNITS[engine])
+    shares = [_WHOLE if whole and scenario.core else 1 for scenario in scenarios]
+    return [
+        Item(
+            ref=scenario.ref,
+            engine=engine,
+            weight=figures.seconds[engine] * share / sum(shares),
+            stretch=figures.stretch.get(engine, 1.0),
+            is_split=False,
+            whole=whole if scenario.core else frozenset(),
+        )
+        for scenario, share in zip(scenarios, shares, strict=True)
+    ]

@@ -14,6 +14,9 @@ from runtime.simulation.chance import Chance, Draws
 Finder = Callable[[dict[str, str], int], Finding | None]
 """Repeats an exploration from its choices and seed; returns what it breaks."""
 
+WORKLOADS: Final = "workloads"
+"""The unit of lives of which every call has failed, in every way, once and for good."""
+
 _TELL_EVERY: Final = 256
 _CHECKPOINTS: Final = 0.3
 """How often the log is moved after a commit."""
@@ -111,18 +114,6 @@ class Account:
         """Which part of how many this is."""
         return self._wanted.part
 
-    @property
-    def is_thorough(self) -> bool:
-        """Whether somebody has asked for more than the engine's own share."""
-        wanted = self._wanted
-        return wanted.is_all or wanted.seeds is not None or bool(self.goal)
-
-    def whole_seeds(self) -> Iterator[int]:
-        """Return the seeds of lives that all parts share, each doing a part of every life."""
-        if self._wanted.seeds is not None:
-            return iter(self._wanted.seeds)
-        return itertools.count() if self.goal else iter((0,))
-
     def count(self, fault: str) -> None:
         """Count one that was explored and differs from all others."""
         tally = self.tally
@@ -160,6 +151,42 @@ class Account:
         self.tally.seconds = time.monotonic() - self._began_s
         if self._wanted.seeds is not None and self._is_short:
             self.tally.promised = (self.tally.distinct or 0) + 1
+        return self.tally
+
+
+@final
+class Workloads:
+    """Lives of which every call is to fail; all parts share each of them.
+
+    Attributes:
+        tally: how many are done; a part counts those of which it has done its share.
+        goal: how many are enough, for every part; 0: one, or as many as the account needs.
+    """
+
+    def __init__(self, account: Account, wanted: Wanted) -> None:
+        tally = account.tally
+        self._account: Final = account
+        self._wanted: Final = wanted
+        self.goal: Final = wanted.goals.get(WORKLOADS, 0) if wanted.seeds is None else 0
+        self.tally: Final = Tally(tally.scenario, tally.engine, WORKLOADS, is_shared=True)
+        self.tally.promised = self.goal if wanted.seeds is None else len(wanted.seeds)
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether somebody has asked for more than the engine's own share."""
+        return self._wanted.is_all or bool(self.tally.promised or self._account.goal)
+
+    def seeds(self) -> Iterator[int]:
+        """Return their seeds."""
+        if self._wanted.seeds is not None:
+            return iter(self._wanted.seeds)
+        if self.goal:
+            return iter(range(self.goal))
+        return itertools.count() if self._account.goal else iter((0,))
+
+    def close(self) -> Tally:
+        """Return the figures; complete when everything was that was asked for."""
+        self.tally.complete = self._account.tally.complete
         return self.tally
 
 

@@ -6,7 +6,8 @@ is recorded, and what each commit has made of the database. From that record fol
 - power-cut states: the power goes after any operation, under six models of persistence;
 - double faults: the server is killed after any operation, or any flush fails, and the power goes
   after any operation of the next start;
-- I/O errors: every single call fails, once and for good, in a life and in the start after it.
+- I/O errors: every single call fails, once and for good, in a life and in the start after it;
+  a life of which all of that was done is a workload.
 
 What is left is opened again. It has to be the content of one commit, byte for byte, no older than
 what anybody was told, and the real start, `state verify` and the scenario's own invariants have
@@ -14,10 +15,10 @@ to be content with it.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final, final
 
-from pi_workflows.chaos.crash_account import Account
+from pi_workflows.chaos.crash_account import Account, Workloads
 from pi_workflows.chaos.crash_cuts import explore_cuts, explore_double_faults
 from pi_workflows.chaos.crash_faults import explore_faults
 from pi_workflows.chaos.crash_ground import Ground, ground_of
@@ -39,10 +40,10 @@ POWER_CUTS_MIN: Final = 4_000
 DOUBLE_FAULTS_MIN: Final = 2_000
 """As `POWER_CUTS_MIN`."""
 
-_UNITS: Final[tuple[tuple[str, int, float, Callable[[Ground, Account], None]], ...]] = (
-    (POWER_CUTS, POWER_CUTS_MIN, 0.4, explore_cuts),
-    (DOUBLE_FAULTS, DOUBLE_FAULTS_MIN, 0.7, explore_double_faults),
-    (IO_ERRORS, 0, 1.0, explore_faults),
+_UNITS: Final = (
+    (POWER_CUTS, POWER_CUTS_MIN, 0.25),
+    (DOUBLE_FAULTS, DOUBLE_FAULTS_MIN, 0.5),
+    (IO_ERRORS, 0, 1.0),
 )
 """Each with the share of the budget that has gone when it ends."""
 
@@ -54,11 +55,11 @@ class CrashEngine:
     name: Final = "crash"
 
     def explore(self, scenario: Scenario[Scene], wanted: Wanted) -> list[Tally]:
-        """Explore, and return one tally each of power cuts, double faults and I/O errors."""
+        """Explore, and return one tally each of what is counted, workloads included."""
         began_s = time.monotonic()
         tallies: list[Tally] = []
         with ground_of(scenario) as ground:
-            for unit, goal, share, explore in _UNITS:
+            for unit, goal, share in _UNITS:
                 account = Account(
                     Tally(scenario.name, self.name, unit, distinct=0),
                     wanted,
@@ -66,12 +67,7 @@ class CrashEngine:
                     goal=goal,
                     ends_s=None if wanted.budget_s is None else began_s + wanted.budget_s * share,
                 )
-                ground.judge.begin_counting(ground.check_names)
-                explore(ground, account)
-                account.tally.checks.update(ground.judge.checks)
-                account.tally.examined = ground.judge.examined
-                account.tally.fault_kinds = _kinds_of(unit)
-                tallies.append(account.close())
+                tallies += _explored(ground, account, wanted)
         return tallies
 
     def repeat(
@@ -84,6 +80,23 @@ class CrashEngine:
         """Make one power cut or fault again; see `Engine.repeat`."""
         with ground_of(scenario) as ground:
             return repeat(ground, choices, seed or 0, until)
+
+
+def _explored(ground: Ground, account: Account, wanted: Wanted) -> list[Tally]:
+    """Explore one unit; return its tally, and that of the workloads with the I/O errors."""
+    tally, workloads = account.tally, Workloads(account, wanted)
+    ground.judge.begin_counting(ground.check_names)
+    if tally.unit == POWER_CUTS:
+        explore_cuts(ground, account)
+    elif tally.unit == DOUBLE_FAULTS:
+        explore_double_faults(ground, account)
+    else:
+        explore_faults(ground, account, workloads)
+    tally.checks.update(ground.judge.checks)
+    tally.examined = ground.judge.examined
+    tally.fault_kinds = _kinds_of(tally.unit)
+    tallies = [account.close()]
+    return [*tallies, workloads.close()] if tally.unit == IO_ERRORS else tallies
 
 
 def _kinds_of(unit: str) -> frozenset[str]:

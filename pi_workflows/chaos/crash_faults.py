@@ -5,12 +5,14 @@ next start, and the commands beside it are unharmed.
 """
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, final
 
-from pi_workflows.chaos.crash_account import Account, order_of
+from pi_workflows.chaos.crash_account import Account, Workloads, order_of
 from pi_workflows.chaos.crash_cuts import survive
 from pi_workflows.chaos.crash_ground import Failing, Ground, Lived
+from pi_workflows.chaos.crash_judge import LOG
 from pi_workflows.chaos.crash_life import Life, complaint_of
 from pi_workflows.chaos.crash_words import (
     CALLS_MAX,
@@ -27,12 +29,15 @@ from pi_workflows.chaos.crash_words import (
 )
 from runtime.chaos.choices import Choices, Replayed
 from runtime.chaos.disk_faults import Failure, Fault, Faults
-from runtime.chaos.disk_log import DiskLog
+from runtime.chaos.disk_log import DiskLog, Doing
 from runtime.chaos.disk_model import DiskModel
 from runtime.chaos.disk_survivors import Persistence
 
+WHOLE_MAX: Final = 100
+"""Operations of a life of which every call fails, also where nobody has asked for that."""
+
 THINNED: Final = 4
-"""Of so many calls one fails, where not all of them are wanted."""
+"""Of so many calls one fails in a longer life, where not all of them are wanted."""
 
 THINNED_MAX: Final = 50
 """About so many calls of a kind fail at most, where not all of them are wanted."""
@@ -101,32 +106,47 @@ def references_of(ground: Ground, lived: Lived) -> References:
     return References(lived, killed, position, restarted, courses)
 
 
-def explore_faults(ground: Ground, account: Account) -> None:
+def explore_faults(ground: Ground, account: Account, workloads: Workloads) -> None:
     """Let every call fail in its turn; complete unless time is up or fewer are wanted.
 
-    At each change that is done for core scenarios; of others every `THINNED`th call fails, and
-    fewer in a long life.
+    A life is a workload: who acts when is drawn by its seed. Without a goal there is one, and it
+    is whole in core scenarios and where it is short; in a longer one every `THINNED`th call
+    fails, or fewer.
     """
-    part, parts = account.part
-    for seed in account.whole_seeds():
+    account.tally.complete = True
+    for seed in workloads.seeds():
         lived = ground.live(Choices(order_of(seed)), seed)
         if complaint_of(lived.life) is not None:
+            account.tally.complete = False
             return  # Found by the power cuts.
-        references = references_of(ground, lived)
-        stride = _stride(ground, account, lived.life)
-        first = 1 + part + parts * (zlib.crc32(ground.scenario.name.encode()) % stride)
-        for place in (FIRST_LIFE, NEXT_START):
-            for failure in Failure:
-                for at in range(first, CALLS_MAX, parts * stride):
-                    if account.is_enough():
-                        return
-                    if not _explore(ground, account, references, place, Fault(failure, at)):
-                        break
-        account.tally.complete = stride == 1
+        stride = _stride(ground, workloads, lived.life)
+        is_enough = account.is_over if workloads.goal else account.is_enough
+        is_whole = _explore_life(ground, account, lived, stride, is_enough) and stride == 1
+        workloads.tally.explored += is_whole
+        account.tally.complete = account.tally.complete and is_whole
+        if is_enough():
+            return
 
 
-def _stride(ground: Ground, account: Account, life: Life) -> int:
-    if account.is_thorough or ground.scenario.core:
+def _explore_life(
+    ground: Ground, account: Account, lived: Lived, stride: int, is_enough: Callable[[], bool]
+) -> bool:
+    """Let calls of a life and of the next start fail; False if it was not brought to its end."""
+    references = references_of(ground, lived)
+    part, parts = account.part
+    first = 1 + part + parts * (zlib.crc32(ground.scenario.name.encode()) % stride)
+    for place in (FIRST_LIFE, NEXT_START):
+        for failure in Failure:
+            for at in range(first, CALLS_MAX, parts * stride):
+                if is_enough():
+                    return False
+                if not _explore(ground, account, references, place, Fault(failure, at)):
+                    break
+    return True
+
+
+def _stride(ground: Ground, workloads: Workloads, life: Life) -> int:
+    if workloads.is_asked_for or ground.scenario.core or life.position <= WHOLE_MAX:
         return 1
     return max(THINNED, life.position // THINNED_MAX)
 
@@ -158,9 +178,26 @@ def fail(ground: Ground, references: References, place: str, fault: Fault) -> Fa
 
 def judge(ground: Ground, failed: Failed, seed: int, persistence: Persistence) -> str | None:
     """Say what does not hold after the next start; None if everything does."""
+    if _has_removed_its_log(failed.life):
+        return (
+            "P12: a server that has failed has removed its log,"
+            " so the next one does not look through the file"
+        )
     left = survive(failed.disk, "failing disk", seed, persistence, 0)
     life = failed.life
     return ground.judge.complaint(left, life.history, life.position, life.told())
+
+
+def _has_removed_its_log(life: Life) -> bool:
+    """Say whether a server that could not go on has ended like one that was told to stop.
+
+    The log is what tells the next start of it (P12).
+    """
+    struck_at = life.log.struck_at
+    if struck_at is None or not (life.is_down or life.refusal):
+        return False
+    after = life.log.operations[struck_at:]
+    return any(done.doing is Doing.REMOVE and done.name == LOG for done in after)
 
 
 def _explore(

@@ -18,7 +18,7 @@ from pi_workflows.chaos.scene import Scene
 from pi_workflows.chaos.scene_stage import memory_folder, stage_of
 from pi_workflows.protocol.paths import StatePaths
 from runtime.chaos.choices import Choices
-from runtime.chaos.disk_faults import Faults
+from runtime.chaos.disk_faults import CALLS, Faults
 from runtime.chaos.disk_history import History
 from runtime.chaos.disk_image import laid_out, lay_out
 from runtime.chaos.disk_log import DiskLog
@@ -135,7 +135,7 @@ class Ground:
         ids = CountedIds()
         ids.drawn = self._ids_drawn
         stage = self._stage if failing is None else replace(self._stage, declare=self._unchecked)
-        with self._recording(life.log, seed) as recording:
+        with self._recording(life.log, seed, failing) as recording:
             state = DiskStateFiles(self._paths, recording.files, vfs=recording.vfs)
             with _outcome(life):
                 serving = start(life, state, stage, ids, 1)
@@ -165,7 +165,7 @@ class Ground:
         self._stage.clock.now_ms = START_MS + 3_600_000
         ids = CountedIds()
         ids.drawn = _RESTARTED_IDS
-        with self._recording(life.log, seed) as recording:
+        with self._recording(life.log, seed, failing) as recording:
             state = DiskStateFiles(self._paths, recording.files, vfs=recording.vfs)
             with _outcome(life):
                 end(life, start(life, state, self._stage, ids, 2).writer)
@@ -187,9 +187,15 @@ class Ground:
         return scene
 
     @contextmanager
-    def _recording(self, log: DiskLog, seed: int) -> Generator[Recording]:
-        salts = Chance(seed).stream("salts").randbytes
-        with recorded(log, "crash-disk", salts) as recording:
+    def _recording(self, log: DiskLog, seed: int, failing: Failing | None) -> Generator[Recording]:
+        fault = None if failing is None else failing.faults.armed
+        with recorded(
+            log,
+            "crash-disk",
+            Chance(seed).stream("salts").randbytes,
+            flushes_folder_of_old=False,
+            asks_before_reads=fault is not None and "read" in CALLS[fault.failure],
+        ) as recording:
             yield recording
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, cast, final
 
-from pi_workflows.chaos.campaign import FINITE, SAMPLED, UNITS, Campaign, Item
+from pi_workflows.chaos.campaign import SAMPLED, UNITS, Campaign, Item
 from pi_workflows.chaos.spreading import Shares, Spreading, monotonic_s
 from pi_workflows.chaos.tasks import Exploration, Shrinking, Task
 from pi_workflows.chaos.versions import versions
@@ -100,10 +100,7 @@ class CarryingOut:
         tallies = []
         for index, each in enumerate(self._tallies):
             is_whole = self._parts[index] == self._parts_of(index)
-            tallies += [
-                dataclasses.replace(tally, complete=tally.complete and is_whole)
-                for tally in each.values()
-            ]
+            tallies += [tally if is_whole else _in_part(tally) for tally in each.values()]
             if index in self._skipped:
                 item = self._campaign.items[index]
                 tallies.append(_nothing_of(item))
@@ -202,7 +199,7 @@ class CarryingOut:
     def _add(self, index: int, part: Tally) -> None:
         """Add a part to what its item has; what the command asked for is promised."""
         item = self._campaign.items[index]
-        part.all_promised = item.is_all and part.unit in FINITE
+        part.all_promised = item.owes(part.unit)
         known = self._tallies[index].setdefault(part.unit, part)
         if known is not part:
             known.add(part)
@@ -234,6 +231,12 @@ class CarryingOut:
         ReplayFile.of(finding, ref, versions()).write(path)
         replay = f"{REPLAY} {shlex.quote(str(path))}"
         self._failures[path] = Failure(finding, replay, shrunk_from)
+
+
+def _in_part(tally: Tally) -> Tally:
+    """Return the figures of an item of which a part has not answered."""
+    explored = 0 if tally.is_shared else tally.explored
+    return dataclasses.replace(tally, complete=False, explored=explored)
 
 
 def _nothing_of(item: Item) -> Tally:

@@ -72,6 +72,22 @@ MUTATIONS: Final = (
         ),
     ),
     Mutation(
+        "log_rename_not_synced",
+        "The copy of the log takes its place, and the disk may forget that it did.",
+        "P1",
+        (Rewritten("store.wal:settle_wal", "files.sync_directory(log.parent)", "pass"),),
+        Catch(
+            "one_winner",
+            "crash",
+            choices={
+                "first fault#1": "server killed",
+                "first fault after#1": "commit 1 write state.sqlite-wal 8",
+                "power cut#1": "start 2 sync state.sqlite-wal 1",
+                "what survives#1": "nothing",
+            },
+        ),
+    ),
+    Mutation(
         "log_settled_in_place",
         "After an unclean stop the log is flushed once more where it lies, and not copied.",
         "P1",

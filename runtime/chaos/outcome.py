@@ -99,8 +99,8 @@ class Tally:
     """The figures of one engine on one scenario; tallies of parts are added up with `add`.
 
     Attributes:
-        unit: what is counted: "orders", "power-cut states", "double faults", "process orders",
-            "kills", "I/O errors", "seeds".
+        unit: what is counted: "orders", "power-cut states", "double faults", "I/O errors",
+            "workloads", "process orders", "kills", "seeds".
         explored: how many of them were run and checked.
         distinct: how many of them differed at least; None where each does.
         keys: what tells apart explorations that another part may have too; empty where there is
@@ -108,6 +108,8 @@ class Tally:
         promised: how many there should be at least, unless there are fewer; 0 promises none.
         complete: True only if every possible one was explored.
         all_promised: every possible one is promised, however many that are.
+        is_shared: every part did its share of each of them, one after the other: there are as
+            many as the part has that did the fewest.
         faults: how often each kind of fault really happened.
         fault_kinds: the kinds that were asked for; one that never fired is reported.
         reached: at how many places of the first course of events every fault was put.
@@ -132,6 +134,7 @@ class Tally:
     promised: int = 0
     complete: bool = False
     all_promised: bool = False
+    is_shared: bool = False
     faults: Counter[str] = field(default_factory=Counter)
     fault_kinds: frozenset[str] = frozenset()
     reached: int = 0
@@ -147,14 +150,18 @@ class Tally:
 
     def add(self, part: "Tally") -> None:
         """Add the figures of another part of the same work; complete only if both parts are."""
-        self.explored += part.explored
+        if self.is_shared:
+            self.explored = min(self.explored, part.explored)
+            self.promised = max(self.promised, part.promised)
+        else:
+            self.explored += part.explored
+            self.promised += part.promised
         if self.keys or part.keys:
             self.keys |= part.keys
             self.distinct = len(self.keys)
         elif part.distinct is not None:
             self.distinct = (self.distinct or 0) + part.distinct
         self.complete = self.complete and part.complete
-        self.promised += part.promised
         self.faults += part.faults
         self.fault_kinds |= part.fault_kinds
         self.reached += part.reached

@@ -84,11 +84,15 @@ def verdict_line(report: Report) -> str:
         case Verdict.BUDGET_ENDED:
             short = [f"{it.unit} {it.done:,}" for it in report.totals if not it.is_kept]
             short = short or [
-                f"{it.scenario} {it.done:,} of {it.promised:,} {it.unit}"
+                f"{it.scenario} {it.done:,} of {_owed(it)} {it.unit}"
                 for it in report.tallies
                 if it.verdict is Verdict.BUDGET_ENDED
             ]
             return f"… the budget ended before what is promised ({', '.join(short)}), {took}"
+
+
+def _owed(tally: Tally) -> str:
+    return "all" if tally.all_promised else f"{tally.promised:,}"
 
 
 def _cells(tally: Tally) -> tuple[str, ...]:

@@ -102,7 +102,12 @@ class Recording:
 
 @contextmanager
 def recorded(
-    disk: Disk, name: str, randomness: Callable[[int], bytes] | None = None
+    disk: Disk,
+    name: str,
+    randomness: Callable[[int], bytes] | None = None,
+    *,
+    flushes_folder_of_old: bool = True,
+    asks_before_reads: bool = True,
 ) -> Generator[Recording]:
     """Offer a file system whose every operation `disk` is told.
 
@@ -112,8 +117,18 @@ def recorded(
         name: of the VFS, unique in the process.
         randomness: where SQLite takes the salts of its logs from; then the bytes of two equal
             runs are equal. It counts for the whole process while this lasts. None leaves it.
+        flushes_folder_of_old: SQLite flushes the directory too when it first flushes a log that
+            it may create, also one that was there already. False: that is not noted, so nobody
+            can rely on it.
+        asks_before_reads: False is faster: no read fails, and none is counted.
     """
-    vfs = RecordingVfs(disk, name, randomness)
+    vfs = RecordingVfs(
+        disk,
+        name,
+        randomness,
+        flushes_folder_of_old=flushes_folder_of_old,
+        asks_before_reads=asks_before_reads,
+    )
     before = apsw.vfs_names()[0]
     try:
         if randomness is not None:
@@ -132,8 +147,16 @@ class RecordingVfs(apsw.VFS):
     """The file system as SQLite sees it."""
 
     def __init__(
-        self, disk: Disk, name: str, randomness: Callable[[int], bytes] | None = None
+        self,
+        disk: Disk,
+        name: str,
+        randomness: Callable[[int], bytes] | None = None,
+        *,
+        flushes_folder_of_old: bool = True,
+        asks_before_reads: bool = True,
     ) -> None:
+        self._flushes_folder_of_old: Final = flushes_folder_of_old
+        self._file: Final = _AskingFile if asks_before_reads else RecordingFile
         self._disk: Final = disk
         self._randomness: Final = randomness
         self._base: Final = apsw.vfs_names()[0]
@@ -149,7 +172,8 @@ class RecordingVfs(apsw.VFS):
         path = _path(name)
         if path is not None and not path.endswith(_INDEX):
             _refuse(self._disk, "open", _own(path))
-        return RecordingFile(self._disk, self._base, name, flags)
+        flushes_folder = self._flushes_folder_of_old or not (path and os.path.lexists(path))
+        return self._file(self._disk, self._base, name, flags, flushes_folder=flushes_folder)
 
     @override
     def xDelete(self, filename: str, syncdir: bool) -> None:
@@ -170,9 +194,8 @@ class RecordingVfs(apsw.VFS):
         return self._randomness(numbytes)
 
 
-@final
 class RecordingFile(apsw.VFSFile):
-    """One open file."""
+    """One open file; nobody is asked before it is read."""
 
     def __init__(
         self,
@@ -180,6 +203,8 @@ class RecordingFile(apsw.VFSFile):
         base: str,
         name: "str | apsw.URIFilename | None",
         flags: list[int],
+        *,
+        flushes_folder: bool = True,
     ) -> None:
         self._disk: Final = disk
         asked = flags[0]
@@ -188,7 +213,7 @@ class RecordingFile(apsw.VFSFile):
         self._is_noted: Final = path is not None and not path.endswith(_INDEX)
         self._name: Final = _own(path or "")
         self._file: Final = disk.file_of(self._name) if self._is_noted else 0
-        self._owes_directory = bool(
+        self._owes_directory = flushes_folder and bool(
             asked & apsw.SQLITE_OPEN_CREATE and asked & _FLUSHED_WITH_DIRECTORY
         )
 
@@ -196,12 +221,6 @@ class RecordingFile(apsw.VFSFile):
     def excepthook(self, etype: object, evalue: object, etraceback: object) -> bool:
         """Say nothing: what fails here was told to."""
         return True
-
-    @override
-    def xRead(self, amount: int, offset: int) -> bytes:
-        if self._is_noted and (failure := self._disk.strike("read", self._name)):
-            raise _error("read", failure)
-        return super().xRead(amount, offset)
 
     @override
     def xWrite(self, data: bytes, offset: int) -> None:
@@ -239,6 +258,17 @@ class RecordingFile(apsw.VFSFile):
         if self._owes_directory:
             self._owes_directory = False
             self._disk.directory_synced()
+
+
+@final
+class _AskingFile(RecordingFile):
+    """One open file of which a read may fail."""
+
+    @override
+    def xRead(self, amount: int, offset: int) -> bytes:
+        if self._is_noted and (failure := self._disk.strike("read", self._name)):
+            raise _error("read", failure)
+        return super().xRead(amount, offset)
 
 
 @final

@@ -18,6 +18,7 @@ from pi_workflows.chaos.campaign import (
 from pi_workflows.chaos.exploration import CarryingOut
 from pi_workflows.chaos.registry import SCENARIOS as SHIPPED
 from pi_workflows.chaos.tasks import Exploration
+from runtime.chaos.engine import Wanted
 from runtime.chaos.outcome import Finding, Tally
 from runtime.chaos.scenario import Scenario, scenario_of
 from runtime.chaos.tally_json import tally_json
@@ -87,8 +88,41 @@ def test_what_is_promised_is_of_units_that_an_engine_counts() -> None:
     assert PER_CHANGE.promised_by(["sim"]) == {"seeds": 500}
 
 
-def test_only_orders_can_be_asked_for_completely() -> None:
-    assert {"orders", "process orders"} == FINITE
+def test_only_what_has_an_end_can_be_asked_for_completely() -> None:
+    assert {"orders", "process orders", "I/O errors"} == FINITE
+
+
+def test_every_failing_call_of_core_scenarios_is_promised_at_each_change() -> None:
+    known = [named("a", "crash"), named("b", "orders", "crash", core=True)]
+    a, b = shipped_campaign(PER_CHANGE, known, ["crash"])
+    assert [(it.ref, it.owes("I/O errors"), it.owes("power-cut states")) for it in (a, b)] == [
+        ("a", False, False),
+        ("b", True, False),
+    ]
+    assert b.weight > a.weight, "and it gets the time for that"
+    assert Item(ref="a", engine="crash", is_all=True).owes("I/O errors")
+    core = [each for each in SHIPPED.values() if each.core and "crash" in each.engines]
+    assert len(core) <= PER_CHANGE.promised["workloads"]
+
+
+def test_how_many_workloads_a_scenario_gives_is_left_to_the_engine_at_each_change() -> None:
+    for figures, goals in ((PER_CHANGE, set()), (NIGHTLY, {"workloads"})):
+        items = shipped_campaign(figures, [named("a", "crash"), named("b", "crash")], ["crash"])
+        campaign = Campaign(items=items, promised=figures.promised, sample=figures.sample)
+        assert campaign.goals_of(0, {}).keys() == {"power-cut states", "double faults", *goals}
+
+
+def test_what_a_part_that_is_missing_shared_is_not_done() -> None:
+    campaign = Campaign(items=(Item(ref="a", engine="crash"),))
+    carrying = CarryingOut(campaign, 2, Watching())
+    workloads = Tally("a", "crash", "workloads", explored=3, complete=True, is_shared=True)
+    errors = Tally("a", "crash", "I/O errors", explored=900, complete=True)
+    exploration = Exploration("a", "crash", Wanted(), 0)
+    told = [tally_json(errors), tally_json(workloads)]
+    for answered, done in ((1, (900, 0, False)), (2, (1800, 3, True))):
+        carrying.answered(answered, exploration, {"tallies": [*told]})
+        failed, whole = carrying.report().tallies
+        assert (failed.explored, whole.explored, whole.complete) == done
 
 
 def test_time_that_others_left_is_shared_by_the_rest() -> None:
@@ -111,6 +145,16 @@ def test_what_one_process_does_alone_gets_more_of_the_time() -> None:
     assert campaign.budget_of(2, 30, processes=2) == pytest.approx(10)
 
 
+def test_what_needs_more_than_others_may_take_it_as_far_as_there_is_any() -> None:
+    items = tuple(Item(ref=name, engine="crash", stretch=2.0) for name in "abcd")
+    campaign = Campaign(items=items, budget_s=40 / 0.97)
+    assert campaign.budget_of(0, 0) == pytest.approx(20)
+    assert campaign.budget_of(3, 30) == pytest.approx(10)
+    [item] = shipped_campaign(PER_CHANGE, [named("a", "crash")], ["crash"])
+    assert item.stretch > 1
+    assert all(it.stretch == 1 for it in shipped_campaign(NIGHTLY, SCENARIOS, ENGINES))
+
+
 def test_what_is_missing_is_shared_by_the_rest() -> None:
     items = (
         *(Item(ref=name, engine="crash") for name in "ab"),
@@ -118,7 +162,7 @@ def test_what_is_missing_is_shared_by_the_rest() -> None:
         Item(ref="d", engine="orders", is_all=True),
         Item(ref="e", engine="orders", seeds=range(3)),
     )
-    campaign = Campaign(items=items, promised=PER_CHANGE.promised)
+    campaign = Campaign(items=items, promised=PER_CHANGE.promised, sample={"workloads": 0})
     assert campaign.goals_of(0, {}) == {"power-cut states": 50_000, "double faults": 25_000}
     assert campaign.goals_of(1, {"power-cut states": 20_000, "double faults": 60_000}) == {
         "power-cut states": 80_000,

@@ -8,6 +8,7 @@ from runtime.chaos.junit import junit_text
 from runtime.chaos.outcome import Finding, Moment, Tally, Verdict
 from runtime.chaos.report import Failure, Report, report_json
 from runtime.chaos.report_text import report_text
+from runtime.chaos.tally_json import tally_json, tally_of
 
 
 def held(**changes: object) -> Tally:
@@ -105,6 +106,37 @@ def test_where_all_are_promised_many_are_not_enough() -> None:
     assert owed.verdict is Verdict.BUDGET_ENDED
     assert Report(tallies=[owed], promised={"orders": 1}).verdict is Verdict.BUDGET_ENDED
     assert held(all_promised=True).verdict is Verdict.HELD
+
+
+def test_what_is_owed_is_named_as_all() -> None:
+    owed = held(unit="I/O errors", all_promised=True, complete=False, explored=7)
+    text = report_text(Report(tallies=[owed], promised={"I/O errors": 1}))
+    assert "one_winner 7 of all I/O errors" in text
+
+
+def test_parts_that_shared_each_of_them_have_done_as_many_as_the_slowest() -> None:
+    whole, part = (
+        held(unit="workloads", is_shared=True, explored=explored, promised=3, complete=False)
+        for explored in (3, 1)
+    )
+    whole.add(part)
+    assert (whole.explored, whole.promised, whole.verdict) == (1, 3, Verdict.BUDGET_ENDED)
+
+
+def test_places_and_what_was_examined_are_told_and_added_up() -> None:
+    crash = held(engine="crash", reached=150, places=160, examined=31)
+    part = held(engine="crash", reached=0, places=None, examined=9)
+    whole = tally_of(tally_json(crash))
+    assert whole == crash
+    whole.add(part)
+    assert (whole.reached, whole.places, whole.examined) == (150, 160, 40)
+    header, line, *_ = report_text(Report(tallies=[whole])).splitlines()
+    assert line[header.index("EXAMINED") :].split()[:3] == ["40", "yes", "150/160"]
+    lines = report_text(Report(tallies=[crash] * 50)).splitlines()
+    assert " 1,550  50 of 50 scenarios  7,500/8,000 " in lines[1]
+    [told] = json.loads(json.dumps(report_json(Report(tallies=[whole]))))["scenarios"]
+    assert told["places"] == {"reached": 150, "known": 160}
+    assert told["examined"] == 40
 
 
 def test_few_are_enough_where_there_are_no_more() -> None:

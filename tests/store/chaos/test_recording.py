@@ -192,6 +192,42 @@ def test_faults_of_opening_and_reading_are_named_as_faults_of_storage(disk: Reco
             disk.state.open_writer()
 
 
+@pytest.mark.parametrize("notes_old", [False, True])
+def test_folder_that_sqlite_flushes_with_an_old_log_can_be_left_out_of_the_record(
+    tmp_path: Path, *, notes_old: bool
+) -> None:
+    log, paths = DiskLog(), StatePaths(tmp_path)
+    with recorded(log, "old-logs", flushes_folder_of_old=notes_old) as recording:
+        state = DiskStateFiles(paths, recording.files, vfs=recording.vfs)
+        state.prepare()
+        state.create(1)
+        flushed = []
+        for name in "ab":
+            writer = state.open_writer()
+            begun = len(log.operations)
+            commit(writer, name)
+            done = [operation.doing for operation in log.operations[begun:]]
+            flushed.append(Doing.SYNC_DIRECTORY in done)
+            writer.keep_log()
+            writer.close()
+    assert flushed == [True, notes_old], "a new log, then one that was there"
+
+
+def test_nobody_is_asked_before_a_read_that_cannot_fail(tmp_path: Path) -> None:
+    log, paths = DiskLog(), StatePaths(tmp_path)
+    faults = log.strikes = Faults(Fault(Failure.READ_ERROR, 1, None))
+    with recorded(log, "no-reads", asks_before_reads=False) as recording:
+        state = DiskStateFiles(paths, recording.files, vfs=recording.vfs)
+        state.prepare()
+        state.create(1)
+        writer = state.open_writer()
+        commit(writer, "a")
+        assert projects(state) == 1
+        writer.close()
+    assert faults.seen == 0
+    assert any(operation.doing is Doing.WRITE for operation in log.operations)
+
+
 def test_faults_of_the_start_rule_leave_the_log_in_place(disk: Recorded) -> None:
     disk.state.create(1)
     writer = disk.state.open_writer()
