@@ -125,7 +125,7 @@ def _cut(
             here.seen.add(key)
             kept = f", kept {cut.persistence}" if here.fault == POWER_CUT else ""
             account.count(f"{here.fault}{kept}")
-        complaint = ground.judge.complaint(cut.left, here.life.history, position, here.told)
+        complaint = ground.complaint(here.life, cut.left, position, here.told)
         if complaint is not None:
             chosen = cut_choices(operation.label, cut.persistence, cut.tearing)
             account.broke({**here.decided, **chosen}, here.seed, complaint)

@@ -185,7 +185,7 @@ def judge(ground: Ground, failed: Failed, seed: int, persistence: Persistence) -
         )
     left = survive(failed.disk, "failing disk", seed, persistence, 0)
     life = failed.life
-    return ground.judge.complaint(left, life.history, life.position, life.told())
+    return ground.complaint(life, left, life.position, life.told())
 
 
 def _has_removed_its_log(life: Life) -> bool:

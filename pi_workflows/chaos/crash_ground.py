@@ -12,7 +12,7 @@ from actors.state_files import DiskStateFiles
 from pi_workflows.chaos.crash_judge import Judge
 from pi_workflows.chaos.crash_life import Foretold, Life, end, start
 from pi_workflows.chaos.crash_playing import play
-from pi_workflows.chaos.crash_reopening import Reopening
+from pi_workflows.chaos.crash_reopening import Reopening, ToldOf
 from pi_workflows.chaos.inline_store import CountedIds
 from pi_workflows.chaos.scene import Scene
 from pi_workflows.chaos.scene_stage import memory_folder, stage_of
@@ -23,6 +23,7 @@ from runtime.chaos.disk_history import History
 from runtime.chaos.disk_image import laid_out, lay_out
 from runtime.chaos.disk_log import DiskLog
 from runtime.chaos.disk_model import DiskModel
+from runtime.chaos.disk_survivors import Survivors
 from runtime.chaos.guard import Guard
 from runtime.chaos.orders import Stage
 from runtime.chaos.outcome import ScenarioRefused
@@ -140,6 +141,7 @@ class Ground:
             with _outcome(life):
                 serving = start(life, state, stage, ids, 1)
                 play(life, serving, state, stage, ids=ids, choices=choices)
+        life.ended_ms = self._stage.clock.now_ms
         return Lived(life, choices, seed, disk)
 
     def restart(
@@ -169,7 +171,17 @@ class Ground:
             state = DiskStateFiles(self._paths, recording.files, vfs=recording.vfs)
             with _outcome(life):
                 end(life, start(life, state, self._stage, ids, 2).writer)
+        life.ended_ms = self._stage.clock.now_ms
         return life
+
+    def complaint(self, life: Life, left: Survivors, position: int, told: ToldOf) -> str | None:
+        """Say what does not hold of what is left of a life that was over at a position.
+
+        Whatever was lived or repeated since, it is looked at when that life had ended: what a
+        start finds depends on its clock.
+        """
+        self._stage.clock.now_ms = life.ended_ms
+        return self.judge.complaint(left, life.history, position, told)
 
     def _life(self, disk: DiskModel, failing: Failing | None) -> Life:
         if failing is None:

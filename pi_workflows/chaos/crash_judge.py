@@ -4,7 +4,7 @@ What SQLite recovers is compared byte for byte with the contents that may be the
 and all that looks at rows are functions of the recovered bytes and of the files they come from.
 Of the files a start can tell apart which there are, which are empty, how many frames of the log
 count, what follows them, and whether the database alone is whole already; each combination goes
-that way once.
+that way once at each instant.
 """
 
 from collections import Counter
@@ -66,7 +66,7 @@ class Judge:
                 for index in range(first, last + 1)
             ]
         )
-        key = (left.key, may_be)
+        key = (left.key, may_be, self._reopening.at_ms)
         if key not in self._judged:
             self._judged[key] = self._complaint(left, history, first, last, told)
         return self._judged[key]
@@ -93,7 +93,7 @@ class Judge:
 
     def _examined(self, left: Survivors, found: bytes | None, told: Told) -> str | None:
         """Take the state through the real start, unless one like it went there."""
-        key = (hash(found), self._shape(left, found), told.fingerprint)
+        key = (hash(found), self._shape(left, found), told.fingerprint, self._reopening.at_ms)
         if key not in self._memo:
             self.examined += 1
             try:

@@ -65,6 +65,7 @@ class Life:
         refusal: why the server did not come up.
         escaped: what left the store and is no error that it raises on purpose.
         foretold: as far as this life is a repetition of another; None if it is not.
+        ended_ms: instant at which it was over, UTC epoch ms; what it has left is looked at then.
     """
 
     log: DiskLog
@@ -80,6 +81,7 @@ class Life:
     refusal: Exception | None = None
     escaped: Exception | None = None
     foretold: Foretold | None = None
+    ended_ms: int = 0
 
     @property
     def position(self) -> int:

@@ -69,6 +69,11 @@ class Reopening:
         self.checks: Final[Counter[str]] = Counter()
         self._state.prepare()
 
+    @property
+    def at_ms(self) -> int:
+        """Instant of a start now, UTC epoch ms; what it finds depends on that too."""
+        return self._clock.wall_ms()
+
     def examine(self, content: Mapping[str, bytes], database: bytes | None, told: Told) -> None:
         """Start a server on these files, and look before and after it recovers.
 

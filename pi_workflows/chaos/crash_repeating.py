@@ -133,7 +133,7 @@ def _tell_cut(
     left = survive(disk, label, seed, survives, tearing)
     cut = "server killed" if survives is Persistence.KEPT else "power cut"
     story.say("faults", cut, f"kept {survives}")
-    story.complaint = ground.judge.complaint(left, life.history, position, told)
+    story.complaint = ground.complaint(life, left, position, told)
 
 
 def _tell_restart(

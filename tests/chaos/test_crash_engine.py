@@ -8,13 +8,13 @@ import pytest
 
 from actors.owning import Owning
 from actors.store_actor import StoreActor
-from pi_workflows.chaos.crash_account import WORKLOADS
+from pi_workflows.chaos.crash_account import WORKLOADS, order_of
 from pi_workflows.chaos.crash_engine import DOUBLE_FAULTS, IO_ERRORS, POWER_CUTS, CrashEngine
 from pi_workflows.chaos.crash_faults import AFTER, fail, judge, references_of
 from pi_workflows.chaos.crash_ground import Ground, ground_of
 from pi_workflows.chaos.crash_judge import Judge
 from pi_workflows.chaos.crash_life import complaint_of
-from pi_workflows.chaos.crash_reopening import Told
+from pi_workflows.chaos.crash_reopening import Reopening, Told
 from pi_workflows.chaos.crash_words import FIRST_LIFE, NEXT_START
 from pi_workflows.chaos.registry import SCENARIOS
 from pi_workflows.chaos.scene import Me, Scene, scenario
@@ -144,6 +144,28 @@ def test_states_that_a_start_can_tell_apart_all_go_through_it() -> None:
         log.patches, log._content = (Patch(end, b"junk---"),), None
         judged(judge, left, history, told)
         assert judge.examined == 3, "no start can tell this from seven zeros"
+
+
+def test_what_is_left_is_looked_at_when_its_life_had_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a finding would depend on what was lived or repeated before it."""
+    looked_at: list[int] = []
+
+    def noted(self: Reopening, *_: object) -> None:
+        looked_at.append(self.at_ms)
+
+    monkeypatch.setattr(Reopening, "examine", noted)
+    with ground_of(SCENARIOS["two_servers"]) as ground:
+        lives = [ground.live(Choices(order_of(seed)), seed).life for seed in range(8)]
+        assert len({life.ended_ms for life in lives}) > 1, "the clock jumps in some of them"
+        prepared = lives[0].history.versions[0].content
+        assert prepared is not None
+        left = Survivors({"state.sqlite": SurvivingFile(prepared, 0)})
+        for life in [*lives, *reversed(lives)]:
+            position = life.history.versions[1].begun
+            assert ground.complaint(life, left, position, life.told()) is None
+    assert sorted(looked_at) == sorted({life.ended_ms for life in lives}), "once at each instant"
 
 
 def test_an_invariant_counts_as_often_as_it_has_run(monkeypatch: pytest.MonkeyPatch) -> None:
