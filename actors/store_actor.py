@@ -14,8 +14,7 @@ What it guarantees:
 - a failed COMMIT or a lost epoch ends the store: every caller of the batch learns which, nobody
   is answered from a guess, and the server stops.
 
-Commands may be run twice, when SQLite threw a batch away or one of it needed a savepoint after
-all (`store.batch`): what a command does besides writing must bear that.
+Commands may be run twice (`store.batch`): what one does besides writing must bear that.
 """
 
 import enum
@@ -148,7 +147,7 @@ class StoreActor:
         Raises:
             Rejected: the command was refused; nothing of it was written.
             OutcomeUnknown: the commit failed; ask again after the restart.
-            StateBusyError: another process held the write lock for 5,000 ms.
+            StateBusyError: another process held the write lock for 5,000 ms; nobody waits longer.
             StoreDown: the store has stopped; the command did not run.
         """
         return await self._ask(lambda tx: command(tx, *args, **kwargs), Lane.NORMAL)
@@ -312,8 +311,7 @@ class StoreActor:
         try:
             await self._begin()
         except StateBusyError as busy:
-            for letter in taken:
-                letter.refuse(own_copy(busy))
+            self._refuse_busy(taken, busy)
             return _Fate.ANSWERED
         reached(_AFTER_BEGIN)
         answers: list[Callable[[], None]] = []
@@ -344,6 +342,12 @@ class StoreActor:
         for letter in self._mailbox.take_waiting(count):
             (self._long if isinstance(letter.message, LongCommand) else taken).append(letter)
 
+    def _refuse_busy(self, taken: list[Asking], busy: StateBusyError) -> None:
+        """Refuse a group, and at once whoever would only wait for the same lock after it."""
+        self._take_more(taken, len(self._mailbox))
+        for letter in taken:
+            letter.refuse(own_copy(busy))
+
     async def _run_long(self, letter: Asking, command: Command[Any]) -> None:
         """Run one command alone, in the commit executor, and commit it."""
         reached = self._world.sync_points.reached
@@ -351,7 +355,7 @@ class StoreActor:
         try:
             await self._begin()
         except StateBusyError as busy:
-            letter.refuse(own_copy(busy))
+            self._refuse_busy([letter], busy)
             return
         reached(_AFTER_BEGIN)
         run = partial(self._batch.run, command, may_take_long=True)

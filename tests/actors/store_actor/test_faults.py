@@ -3,6 +3,7 @@
 # ruff: noqa: ARG001 - a test asks for the clock that jumps by naming it
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import apsw
@@ -79,6 +80,42 @@ async def test_lock_released_in_time_delays_the_command_and_nothing_else(
             other.execute("ROLLBACK")
             await trio.sleep(0.06)
             assert store.names() == {"one"}
+
+
+async def test_nobody_waits_for_a_foreign_write_lock_in_the_turn_of_others(
+    autojump_clock: Clock, store: "Store", other: apsw.Connection
+) -> None:
+    """Who came while another one waited is refused with him, and long work is not.
+
+    Case: A27.
+    """
+    refused_at: list[float] = []
+    done: list[str] = []
+
+    async def ask(name: str) -> None:
+        try:
+            await store.actor.do(store.insert, name)
+        except StateBusyError:
+            refused_at.append(trio.current_time())
+
+    async def insist(name: str) -> None:
+        done.append(await store.actor.do_long(partial(store.insert, name=name)))
+
+    with trio.fail_after(60):
+        async with store.serving(), trio.open_nursery() as nursery:
+            other.execute("BEGIN IMMEDIATE")
+            began_at = trio.current_time()
+            for number in range(20):
+                nursery.start_soon(ask, f"n{number}")
+            nursery.start_soon(insist, "long")
+            await trio.sleep(3)
+            nursery.start_soon(ask, "later")
+            await trio.sleep(2)
+            assert len(refused_at) == 21
+            assert max(refused_at) - began_at <= 5.0
+            other.execute("ROLLBACK")
+    assert store.names() == {"long"}
+    assert done == ["long"]
 
 
 async def test_failed_commit_has_an_unknown_outcome_for_every_caller_and_ends_the_store(
