@@ -32,16 +32,12 @@ def test_scenario_holds_between_processes(name: str) -> None:
 
 
 def test_of_three_processes_that_claim_at_once_one_wins_whoever_is_killed() -> None:
-    """Case: A30."""
     tallies = explored("first_come", orders=100, kills=50)
     assert tallies[KILLS].faults["kill"] == tallies[KILLS].explored
 
 
 def test_process_killed_before_its_commit_leaves_nothing_and_after_it_fact_and_effect() -> None:
-    """A try and its effect are one commit, at each point of which the process is killed.
-
-    Case: A22, A45.
-    """
+    """A try and its effect are one commit, at each point of which the process is killed."""
     tallies = explored("recorded_before_it_is_done", orders=1, kills=60)
     assert tallies[KILLS].faults["kill"] == tallies[KILLS].explored
 

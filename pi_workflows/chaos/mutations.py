@@ -17,6 +17,7 @@ from pi_workflows.chaos import (
     mutations_of_disks,
     mutations_of_effects,
     mutations_of_servers,
+    mutations_of_standstills,
     mutations_of_starts,
 )
 from pi_workflows.chaos.mutation import Mutation
@@ -33,6 +34,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
         mutations_of_servers.MUTATIONS,
         mutations_of_starts.MUTATIONS,
         mutations_of_bounds.MUTATIONS,
+        mutations_of_standstills.MUTATIONS,
     )
 }
 """Every mutation by its name."""

@@ -1,6 +1,7 @@
 """The database of a simulation: real SQLite on a real file, cut loose when its server dies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -12,6 +13,7 @@ from store.chaos.recording import Recording
 from store.chaos.watched import WatchedReader, WatchedWriter
 from store.database import Reader, Writer
 from store.host import HostRow
+from store.opening import connect_writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,23 @@ class SimulatedStateFiles:
         """Return the size of the file."""
         self._process.check()
         return self._disk.database_bytes()
+
+
+@contextmanager
+def locked_for_writing(storage: Storage) -> Generator[None]:
+    """Hold the write lock over a connection of one's own, and write nothing.
+
+    Raises:
+        StateBusyError: somebody else has it.
+    """
+    writer = connect_writer(storage.paths.database, vfs=storage.recording.vfs)
+    writer.keep_log()
+    try:
+        writer.begin_immediate()
+        yield
+        writer.rollback()
+    finally:
+        writer.close()
 
 
 def _cut_writer(writer: Writer) -> None:

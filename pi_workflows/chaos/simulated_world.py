@@ -14,6 +14,7 @@ from pi_workflows.chaos.journal import Journal
 from pi_workflows.chaos.outside import Outside
 from pi_workflows.chaos.process_faults import RUNNER, ProcessFaults
 from pi_workflows.chaos.rot import Rot
+from pi_workflows.chaos.secrets_kept import check_secrets, readable
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.sim_timeline import Timeline
 from pi_workflows.chaos.simulated_client import SimulatedClient
@@ -330,11 +331,10 @@ class SimulatedWorld:
         if twice := self.outside.twice():
             raise InvariantBroken(f"carried out more than once: {twice}", "P5")
         if written := self.storage.disk.written_by_readers:
-            raise InvariantBroken(
-                f"a read path has done this: {written[0]}", "reads write nothing"
-            )
+            raise InvariantBroken(f"a read path has done this: {written[0]}", "P2")
         now = self.machine.clock.wall_ms()
         database = self._state.database
+        check_secrets(self.machine.secrets, readable(self.machine, self._state.state_dir))
         check_at_rest(database, self.journal, self.acknowledged_runs(), now)
         if database.exists():
             reader = open_reader(database)

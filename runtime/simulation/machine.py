@@ -47,6 +47,7 @@ class Machine:
     Attributes:
         failures: errors by which processes ended that were neither killed nor told to end.
         has_failed: set with the first of them.
+        secrets: what processes have drawn to prove themselves with; nobody else may learn it.
     """
 
     def __init__(self, seed: int, nursery: trio.Nursery, fates: Fates | None = None) -> None:
@@ -66,6 +67,7 @@ class Machine:
         )
         self.failures: Final[list[tuple[str, BaseException]]] = []
         self.has_failed: Final = trio.Event()
+        self.secrets: Final[list[bytes]] = []
         self._nursery: Final = nursery
         self._all: Final[list[SimulatedProcess]] = []
         self._order: Final = self.chance.stream("order")
@@ -122,6 +124,10 @@ class Machine:
     def resume(self, process: SimulatedProcess) -> None:
         """Let a stopped process go on."""
         self.processes.signal(process, signal.SIGCONT)
+
+    def last_words(self) -> str:
+        """Return what the processes have printed at their ends, one after the other."""
+        return "\n".join(process.output for process in self._all)
 
     def kill_all(self) -> None:
         """Kill whatever lives."""
@@ -189,7 +195,9 @@ class Machine:
         """Return the machine as this process meets it; every port refuses a dead process."""
         return World(
             clock=_Clock(self.clock, process),
-            ids=_Ids(SeededIds(self.chance.stream(f"ids of {process.identity}")), process),
+            ids=_Ids(
+                SeededIds(self.chance.stream(f"ids of {process.identity}")), process, self.secrets
+            ),
             randomness=self._jitter(process),
             commits=SimulatedCommits(process),
             spawner=spawner,
@@ -277,9 +285,10 @@ class _Clock:
 
 @final
 class _Ids:
-    def __init__(self, ids: IdSource, process: SimulatedProcess) -> None:
+    def __init__(self, ids: IdSource, process: SimulatedProcess, secrets: list[bytes]) -> None:
         self._ids: Final = ids
         self._process: Final = process
+        self._secrets: Final = secrets
 
     def new_uuid(self) -> str:
         self._process.check()
@@ -287,7 +296,9 @@ class _Ids:
 
     def token_bytes(self, count: int = 32) -> bytes:
         self._process.check()
-        return self._ids.token_bytes(count)
+        secret = self._ids.token_bytes(count)
+        self._secrets.append(secret)
+        return secret
 
 
 @final

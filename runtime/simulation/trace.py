@@ -20,6 +20,7 @@ class Trace:
     def __init__(self) -> None:
         self.entries: Final[list[tuple[float, str, str, str]]] = []
         self._digest: Final = hashlib.sha256()
+        self._noted: Final[list[bytes]] = []
         self._is_closed = False
         self._real = b""
         self._shown = b""
@@ -45,8 +46,13 @@ class Trace:
         head = f"{at!r} {who} {what} {len(data)} ".encode()
         self._digest.update(head)
         self._digest.update(data)
+        self._noted.append(data)
         text = data[:TEXT_CHARS_MAX].decode(errors="replace").rstrip("\n")
         self.entries.append((at, who, what, text))
+
+    def whole(self) -> bytes:
+        """Return the details of all entries, whole, one after the other."""
+        return b"\n".join(self._noted)
 
     def close(self) -> None:
         """Take no more entries: what follows is the end of the simulation, not part of it."""

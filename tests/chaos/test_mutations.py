@@ -18,6 +18,15 @@ from runtime.chaos.outcome import Finding, Verdict
 from runtime.chaos.planting import Rewritten, planted
 from store import authority, leases
 
+WITHOUT_THE_RULE = {
+    "checkpoints are explicit, and readers only read": "reader_moves_the_log",
+    "a failed COMMIT has an unknown outcome": "failed_commit_is_refused",
+    "the log of an unclean stop is copied aside": "log_settled_in_place",
+    "every batch is fenced by the epoch": "no_epoch_fence",
+    "one server, and a live one is left alone": "silent_server_ended_at_once",
+}
+"""What takes a rule away."""
+
 
 def known_trial(name: str) -> Trial:
     caught = MUTATIONS[name].caught
@@ -55,6 +64,13 @@ def test_mutation_says_what_it_breaks_and_is_caught_where_a_scenario_looks(name:
     assert mutation.caught.engine in caught.engines
     assert mutation.caught.engine in engine_names()
     assert set(mutation.general) <= set(engine_names())
+
+
+@pytest.mark.parametrize("name", WITHOUT_THE_RULE.values(), ids=WITHOUT_THE_RULE)
+def test_scenario_fails_without_the_rule(name: str) -> None:
+    """Case: D14."""
+    told = try_out(known_trial(name))
+    assert told.is_caught, told.error
 
 
 def test_unknown_mutation_is_refused_with_what_there_is() -> None:

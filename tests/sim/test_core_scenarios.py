@@ -16,8 +16,6 @@ def test_core_holds_in_this_order(name: str, seed: int) -> None:
 
     Every run completes once, nothing acknowledged is lost, nothing recorded is done again, event
     revisions have no gap, `state verify` is clean, no process and no task is left.
-
-    Case: D24.
     """
     hold(name, seed)
 
@@ -25,7 +23,6 @@ def test_core_holds_in_this_order(name: str, seed: int) -> None:
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(name=st.sampled_from(sorted(whole_system())), seed=st.integers(0, 2**64))
 def test_core_holds_in_any_order(name: str, seed: int) -> None:
-    """Case: D24."""
     hold(name, seed)
 
 

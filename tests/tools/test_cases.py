@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.cases import CASES_MAX, as_ranges, main, read_tree
+from tools.cases import CASES_MAX, ROOT, UNDER_FAULTS, as_ranges, main, read_tree, report
 
 
 def project(folder: Path, source: str) -> Path:
@@ -33,6 +33,69 @@ def test_multiprocess_tests_and_state_machines_count_too(tmp_path: Path) -> None
     )
     root = project(tmp_path, 'class Runs(RuleBasedStateMachine):\n    """Case: B1."""\n')
     assert set(read_tree(root).tests) == {("B", 1), ("D", 14)}
+
+
+SCENARIO = """
+@simulation(promises=("P3",))
+def one_winner(s: Stage) -> None:
+    \"\"\"Somebody wins.
+
+    Case: A30, C52.
+    \"\"\"
+
+    @s.actor()
+    async def worker(world: World) -> None:
+        pass
+"""
+
+
+def with_scenario(folder: Path, source: str) -> Path:
+    scenarios = folder / "pi_workflows" / "chaos" / "scenarios"
+    scenarios.mkdir(parents=True)
+    (scenarios / "claims.py").write_text(source, encoding="utf-8")
+    return folder
+
+
+def test_claim_of_a_scenario_counts_and_is_shown_before_the_tests(tmp_path: Path) -> None:
+    root = project(
+        with_scenario(tmp_path, SCENARIO), 'def test_one() -> None:\n    """Case: A30."""\n'
+    )
+    tally = read_tree(root)
+    assert tally.problems == []
+    held = ["pi_workflows/chaos/scenarios/claims.py::one_winner"]
+    assert tally.scenarios == {("A", 30): held, ("C", 52): held}
+    assert tally.shown == {("A", 30), ("C", 52)}
+    assert f"  A30   {held[0]}\n        tests/test_claims.py::test_one" in report(tally)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SCENARIO.replace("@simulation", "@something_else"),
+        'def test_one() -> None:\n    """Case: A30."""\n',
+        SCENARIO + '    """Case: A30."""\n\ndef helper() -> None:\n    """Case: A31."""\n',
+        SCENARIO.replace("        pass", '        """Case: A30."""'),
+        SCENARIO.replace("C52", "C152"),
+    ],
+    ids=["another decorator", "no decorator", "a helper", "an actor", "no such case"],
+)
+def test_claim_beside_a_scenario_fails(tmp_path: Path, source: str) -> None:
+    assert main(with_scenario(tmp_path, source)) == 1
+
+
+def test_case_that_only_tests_show_is_named_as_held_by_no_scenario(tmp_path: Path) -> None:
+    root = project(
+        with_scenario(tmp_path, SCENARIO), 'def test_one() -> None:\n    """Case: A22."""\n'
+    )
+    missing = read_tree(root).not_under_faults
+    assert missing == [case for case in UNDER_FAULTS if case not in {"A30", "C52"}]
+    assert report(read_tree(root)).endswith(f"by none: {' '.join(missing)}")
+
+
+def test_every_case_that_has_to_hold_under_faults_is_held_by_a_scenario() -> None:
+    """Not only in the one order of a single test."""
+    assert len(set(UNDER_FAULTS)) == 37
+    assert read_tree(ROOT).not_under_faults == []
 
 
 @pytest.mark.parametrize(

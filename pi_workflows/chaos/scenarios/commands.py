@@ -23,7 +23,10 @@ def _replies(look: Look) -> list[Reply]:
 
 @scenario(promises=("P1", "P6"))
 def asked_again(s: Scene) -> None:
-    """A client whose answer is lost asks again, on another connection, under the same key."""
+    """A client whose answer is lost asks again, on another connection, under the same key.
+
+    Case: A23, C18.
+    """
     job, key = s.resource("job"), s.name("key")
 
     @s.actor(count=2)
@@ -45,11 +48,18 @@ def asked_again(s: Scene) -> None:
     @s.finally_
     def answered(look: Look) -> None:
         assert look.events(job, DONE), "P6: a request that was repeated was never carried out"
+        outcomes = [reply.outcome for reply in _replies(look)]
+        adopted = outcomes.count(CommandOutcome.ADOPTED)
+        assert len(outcomes) - adopted <= 1, "P6: a repetition was not told that it is one"
+        assert set(outcomes) <= {CommandOutcome.ACCEPTED, CommandOutcome.ADOPTED}
 
 
 @scenario(promises=("P6",))
 def same_key_for_something_else(s: Scene) -> None:
-    """Three requests share an id or a key and say something else: one is done."""
+    """Three requests share an id or a key and say something else: one is done.
+
+    Case: A23, C19, C20.
+    """
     job, key, other = s.resource("job"), s.name("key"), s.name("other")
 
     @s.actor()
@@ -82,7 +92,10 @@ def same_key_for_something_else(s: Scene) -> None:
 
 @scenario(promises=("P6",))
 def refused_again(s: Scene) -> None:
-    """A refusal that was answered is repeated as it was, although it would succeed by now."""
+    """A refusal that was answered is repeated as it was, although it would succeed by now.
+
+    Case: C22.
+    """
     run_id = served(s).run.run_id
     key = s.name("key")
 
@@ -104,7 +117,10 @@ def refused_again(s: Scene) -> None:
 
 @scenario(promises=("P2",))
 def revisions(s: Scene) -> None:
-    """Three clients change what they have seen; who has not seen the newest is refused."""
+    """Three clients change what they have seen; who has not seen the newest is refused.
+
+    Case: A21.
+    """
     job = s.resource("job")
 
     @s.actor(count=3)

@@ -31,7 +31,10 @@ LAPSED_S: Final = 31.0
 
 @scenario(promises=("P1", "P2", "P5"))
 def recorded_before_it_is_done(s: Scene) -> None:
-    """A runner acts outside and dies anywhere: the try and its effect are there, or neither is."""
+    """A runner acts outside and dies anywhere: the try and its effect are there, or neither is.
+
+    Case: A22, A45, D22.
+    """
     going = errand(s, RecoveryKind.IDEMPOTENT)
 
     @s.actor()
@@ -43,6 +46,16 @@ def recorded_before_it_is_done(s: Scene) -> None:
     @s.always
     def outbox(look: Look) -> None:
         check_outbox(look, going)
+
+    @s.always
+    def whole_messages(look: Look) -> None:
+        effect = effect_row(look, going.run)
+        started = len(look.events(going.run.resource, "node_started")) - 1
+        tries = 0 if effect is None else effect.attempt_count
+        assert started == tries, "P2: a try and its effect came in one message, and one is there"
+        finished = len(look.events(going.run.resource, "node_finished")) - 1
+        ended = run_row(look, going.run).terminal
+        assert finished == int(ended), "P2: the last step and the end came in one message"
 
     @s.finally_
     def done_if_ended(look: Look) -> None:

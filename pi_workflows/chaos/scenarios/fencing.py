@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pi_workflows.chaos.courier import ACT, FETCH
+from pi_workflows.chaos.courier import ACT, FETCH, Runner
+from pi_workflows.chaos.effect_scenes import acting, check_outbox
 from pi_workflows.chaos.forgeries import GENUINE, Told, check_reason, forgeries, writing
 from pi_workflows.chaos.lease_history import CLAIMED, RELEASED, check_lease
 from pi_workflows.chaos.run_looks import check_run, run_row
-from pi_workflows.chaos.run_scenes import served, take_over, tell
+from pi_workflows.chaos.run_scenes import leave, served, take_over, tell
 from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
-from store import host, leases
+from pi_workflows.protocol.states import RecoveryKind
+from store import host, leases, run_messages
 from store.authority import Claim, holding
-from store.errors import EpochLost, HostHeldError
+from store.errors import ClaimLostError, EpochLost, HostHeldError
 from store.host import HostClaim, HostProcess
 from store.transaction import Transaction
 
@@ -59,9 +61,43 @@ def _renewing(claim: Claim) -> Command[bool]:
     return command
 
 
+@scenario(promises=("P3", "P4"))
+def frozen_past_its_expiry(s: Scene) -> None:
+    """A server stands still until a minute after its claim, then does all that its run allows."""
+    going = acting(s, RecoveryKind.IDEMPOTENT)
+    old, run = going.runner, going.run
+
+    @s.actor()
+    async def frozen(me: Me) -> None:
+        await me.unless_lost(_renewing(old.claim), "hold")
+        await tell(me, old, old.settles(number=1))
+        await tell(me, old, old.finishes(old.starts(ACT)), old.completes())
+        await leave(me, old)
+
+    @s.actor()
+    async def successor(me: Me) -> None:
+        await take_over(me, run)
+
+    s.faults(clock_jump=(90.0,), pause=1)
+
+    @s.always
+    def fenced(look: Look) -> None:
+        check_outbox(look, going)
+
+    @s.finally_
+    def nothing_under_an_old_claim(look: Look) -> None:
+        held = [known.result for known in look.acknowledged if known.point == "hold"]
+        assert all(held), "P4: a lease was renewed that had expired"
+        replaced = len(look.events(run.resource, CLAIMED)) > 1
+        assert not (replaced and run_row(look, run).terminal), "P4: ended by who was replaced"
+
+
 @scenario(promises=("P4",))
 def lapsed_owner_can_only_release(s: Scene) -> None:
-    """A lease lapses that nobody else wants: its owner may give it up, and nothing else."""
+    """A lease lapses that nobody else wants: its owner may give it up, and nothing else.
+
+    Case: A37, A38, C50.
+    """
     job = s.resource("job")
 
     @s.actor()
@@ -87,7 +123,10 @@ def lapsed_owner_can_only_release(s: Scene) -> None:
 
 @scenario(promises=("P4",))
 def told_why_it_is_lost(s: Scene) -> None:
-    """Missing, forged, borrowed and outdated claims are told apart, and none of them writes."""
+    """Missing, forged, borrowed and outdated claims are told apart, and none of them writes.
+
+    Case: A33, A34, A36, A40, C51.
+    """
     job, other = s.resource("job"), s.resource("other")
 
     @s.actor()
@@ -112,9 +151,38 @@ def told_why_it_is_lost(s: Scene) -> None:
                 check_reason(known.result, known.actor)
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What a child was told that proposes what nobody may: its claim is lost, or it is refused."""
+
+    was_owner: bool
+    is_lost: bool
+
+
+def _saying_nonsense(runner: Runner) -> Command[Heard]:
+    """End a run whose last node nobody has begun."""
+    message = runner.message(runner.completes(), message_id="nonsense")
+
+    def command(tx: Transaction) -> Heard:
+        held = holding(tx, runner.run.resource)
+        live = held.expires_at is not None and held.expires_at > tx.now
+        was_owner = live and held.generation == runner.claim.generation
+        try:
+            with tx.nested():
+                run_messages.advance_once(tx, runner.permit, message)
+        except ClaimLostError:
+            return Heard(was_owner, is_lost=True)
+        return Heard(was_owner, is_lost=False)
+
+    return command
+
+
 @scenario(promises=("P3", "P4"))
 def late_words_of_an_old_child(s: Scene) -> None:
-    """Messages of a child arrive when another one serves the run, or says the same."""
+    """Messages of a child arrive when another one serves the run, or says the same.
+
+    Case: A42, C33, C34, C54.
+    """
     old = served(s)
     run = old.run
 
@@ -125,6 +193,7 @@ def late_words_of_an_old_child(s: Scene) -> None:
         await tell(me, old, old.finishes(start), message_id="second")
         await tell(me, old, start, message_id="first")
         await tell(me, old, old.starts(ACT), message_id="second")
+        await me.do(_saying_nonsense(old), point="say nonsense")
 
     @s.actor()
     async def successor(me: Me) -> None:
@@ -147,24 +216,49 @@ def late_words_of_an_old_child(s: Scene) -> None:
         tries = {event.lease_generation for event in begun}
         assert len(begun) == len(tries), "P6: what was said twice was done twice"
         assert not run_row(look, run).terminal, "P4: losing a claim has ended the run"
+        heard = [known.result for known in look.acknowledged]
+        for one in heard:
+            if isinstance(one, Heard):
+                assert one.is_lost != one.was_owner, "P4: an old child's words were looked at"
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """Which epoch has written, and which one serves."""
+    """A sign of life of a server.
+
+    Attributes:
+        epoch: its own.
+        serving: of the server that serves; None when none does.
+        lives: whether its claim is live afterwards; False also when it was refused.
+    """
 
     epoch: int
-    serving: int
+    serving: int | None
+    lives: bool
 
 
 def _beating(claim: HostClaim) -> Command[Beat]:
-    """Write as a server does, behind its fence."""
+    """Write as a server does, behind its fence, even after its claim has expired."""
 
     def command(tx: Transaction) -> Beat:
-        host.check_fence(tx.connection, claim)
-        serving = host.current(tx).epoch
+        row = host.current(tx)
+        serving = None if row.host_id is None else row.epoch
+        try:
+            host.check_fence(tx.connection, claim)
+        except EpochLost:
+            return Beat(claim.epoch, serving, lives=False)
         host.heartbeat(tx, claim)
-        return Beat(claim.epoch, serving)
+        expires_at = host.current(tx).expires_at
+        return Beat(claim.epoch, serving, lives=expires_at is not None and expires_at > tx.now)
+
+    return command
+
+
+def _stopping(claim: HostClaim) -> Command[object]:
+    def command(tx: Transaction) -> object:
+        host.check_fence(tx.connection, claim)
+        host.release(tx, claim)
+        return None
 
     return command
 
@@ -194,7 +288,10 @@ def _starting(process: HostProcess) -> Command[Started]:
 
 @scenario(promises=("P3", "P4"))
 def two_servers(s: Scene) -> None:
-    """Two servers want the database; one stands still, is replaced, and goes on."""
+    """Two servers want the database; one stands still, is replaced, and goes on.
+
+    Case: C4, C5, D14.
+    """
     s.prepare(_nobody_serves)
 
     @s.actor(count=2)
@@ -203,18 +300,21 @@ def two_servers(s: Scene) -> None:
         try:
             started = await me.do(_starting(process), point="start")
             await me.do(_beating(started.claim), point="beat")
+            await me.do(_stopping(started.claim), point="stop")
             await me.do(_beating(started.claim), point="beat")
         except (HostHeldError, EpochLost):
             return
 
-    s.faults(clock_jump=(60.0, 5.0))
+    s.faults(clock_jump=(60.0,))
 
     @s.always
     def one_serves(look: Look) -> None:
         for known in look.acknowledged:
             if isinstance(known.result, Beat):
                 beat = known.result
-                assert beat.epoch == beat.serving, "P4: a replaced server has written"
+                serves = beat.epoch == beat.serving
+                assert serves or not beat.lives, "P4: a replaced server has written"
+                assert beat.lives or not serves, "P3: a server that nobody replaced has ended"
 
     @s.finally_
     def epochs_rise(look: Look) -> None:

@@ -9,7 +9,10 @@ from store import resources
 
 @scenario(promises=("P1", "P2", "P9"), engines=("crash",), core=True)
 def first_start(s: Scene) -> None:
-    """The first server of an installation makes the database and takes its first commands."""
+    """The first server of an installation makes the database and takes its first commands.
+
+    Case: D21.
+    """
     s.begin_without_database()
     key = s.name("job")
     job = resource_id(ResourceType.MAINTENANCE, key)

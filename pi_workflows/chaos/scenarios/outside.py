@@ -38,7 +38,10 @@ def sent_only_if_recorded(s: Scene) -> None:
 
 @scenario(promises=("P6",), engines=("crash", "orders"))
 def told_that_it_was_not_done(s: Scene) -> None:
-    """Whoever is told that his command did not run notes that outside; then it is not there."""
+    """Whoever is told that his command did not run notes that outside; then it is not there.
+
+    Case: D14.
+    """
     job = s.resource("job")
 
     @s.actor(count=_CLIENTS)

@@ -9,7 +9,10 @@ from pi_workflows.protocol.states import RecoveryKind
 
 @scenario(promises=("P2",))
 def reads_write_nothing(s: Scene) -> None:
-    """Every question is asked while a run acts and is cancelled; none of them writes a row."""
+    """Every question is asked while a run acts and is cancelled; none of them writes a row.
+
+    Case: A94.
+    """
     going = errand(s, RecoveryKind.MANUAL)
     run = going.run.run_id
 

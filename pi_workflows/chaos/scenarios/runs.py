@@ -1,9 +1,10 @@
 """Everybody who may change a run does so at once: runners, servers, operators, recovery."""
 
 import itertools
+from dataclasses import dataclass
 from typing import Final
 
-from pi_workflows.chaos.courier import FETCH, Courier
+from pi_workflows.chaos.courier import CONTROL, FETCH, Courier
 from pi_workflows.chaos.effect_scenes import act, check_outbox, errand
 from pi_workflows.chaos.lease_history import CLAIMED
 from pi_workflows.chaos.run_looks import check_run, effect_row, queue_row, run_row
@@ -19,7 +20,7 @@ from pi_workflows.chaos.run_scenes import (
     take_over,
     tell,
 )
-from pi_workflows.chaos.scene import Look, Me, Scene, scenario
+from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
 from pi_workflows.protocol.states import (
     EffectStatus,
     ParkReason,
@@ -27,9 +28,12 @@ from pi_workflows.protocol.states import (
     RecoveryKind,
     RunStatus,
 )
-from store.run_cancelling import CancelReply, Verdict
+from store.authority import holding
+from store.errors import ClaimLostError
+from store.run_cancelling import CancelReply, Verdict, cancel_run
 from store.run_parking import Departure, park_run
 from store.run_resuming import ResumeReply
+from store.transaction import Transaction
 
 LAPSED_S: Final = 31.0
 PARKED: Final = "run.queue_parked"
@@ -131,6 +135,61 @@ def cancelled_or_claimed(s: Scene) -> None:
     @s.finally_
     def one_end(look: Look) -> None:
         _told_truly(look, run)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A cancel by somebody without a claim, and whether the run was owned then."""
+
+    was_owned: bool
+    is_refused: bool
+
+
+def _trying_to_cancel(run: Courier) -> Command[Tried]:
+    def command(tx: Transaction) -> Tried:
+        expires_at = holding(tx, run.resource).expires_at
+        was_owned = expires_at is not None and expires_at > tx.now
+        try:
+            with tx.nested():
+                cancel_run(tx, CONTROL, run.run_id, None)
+        except ClaimLostError:
+            return Tried(was_owned, is_refused=True)
+        return Tried(was_owned, is_refused=False)
+
+    return command
+
+
+@scenario(promises=("P3", "P4"))
+def cancelled_without_its_claim(s: Scene) -> None:
+    """People without a claim cancel a run: never from under its owner, always after him.
+
+    Case: A41, C57.
+    """
+    old = served(s)
+    run = old.run
+
+    @s.actor()
+    async def runner(me: Me) -> None:
+        start = old.starts(FETCH)
+        await tell(me, old, start)
+        await tell(me, old, old.finishes(start))
+
+    @s.actor(count=2)
+    async def operator(me: Me) -> None:
+        await me.do(_trying_to_cancel(run), point="try to cancel")
+
+    s.faults(clock_jump=(LAPSED_S,))
+
+    @s.always
+    def proper(look: Look) -> None:
+        check_run(look, run)
+
+    @s.finally_
+    def only_from_nobody(look: Look) -> None:
+        for known in look.acknowledged:
+            if isinstance(known.result, Tried):
+                tried = known.result
+                assert tried.is_refused == tried.was_owned, "P4: cancelled under its owner, or not"
 
 
 @scenario(promises=("P1", "P2", "P8"))

@@ -6,14 +6,26 @@ from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.keeping import status_of
 from pi_workflows.chaos.seen import Seen
+from pi_workflows.chaos.simulated_state import locked_for_writing
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import Stage, simulation
 from pi_workflows.client.errors import Refused
+from pi_workflows.protocol.errors import ErrorCode
+from store.errors import StateBusyError
 
 _RUNS = 3
 _BUSY_S = 6.0
 _LAUNCH_S = 0.3
 """About as long as it takes from a start to the first word of its runner."""
+
+BUSY_S = 5.0
+"""For how long a command waits for the write lock."""
+
+_PATIENCE_S = BUSY_S - 0.1
+_HELD_S_MAX = 25.0
+"""Less than a claim lasts."""
+
+_LOOK_S = 0.05
 
 _OVER = frozenset({"cancelled", "completed"})
 
@@ -136,3 +148,69 @@ def two_servers_start(s: Stage) -> None:
                 raise InvariantBroken(f"they serve at once: {', '.join(serving)}", "P3")
 
     s.finally_(all_added_up)
+
+
+async def _hold_write_lock(world: SimulatedWorld, for_s: float, held: list[float]) -> None:
+    """Hold the lock, as soon as it is free; note since when, and until when at least."""
+    while True:
+        try:
+            with locked_for_writing(world.storage):
+                held[:] = [trio.current_time(), trio.current_time() + for_s]
+                await trio.sleep(for_s)
+        except StateBusyError:
+            await trio.sleep(_LOOK_S)
+        else:
+            return
+
+
+def require_taken(refused: Refused, held: list[float]) -> None:
+    """Check that a command was refused for the lock, and had waited for it as long as it should.
+
+    Args:
+        held: since when somebody else has had the lock, and until when.
+
+    Raises:
+        InvariantBroken: it had not.
+    """
+    since_s, until_s = held or (0.0, 0.0)
+    is_busy = refused.code == ErrorCode.STATE_BUSY
+    if not (is_busy and since_s + _PATIENCE_S <= trio.current_time() <= until_s + _LOOK_S):
+        raise InvariantBroken(f"refused while the lock was free: {refused.code}", "P6")
+
+
+@simulation(promises=("P2", "P6", "P8", "P10"))
+def write_lock_is_taken(s: Stage) -> None:
+    """Somebody else holds the write lock of the file, for less than five seconds or for more.
+
+    Case: A27.
+    """
+    core_workflows(s)
+    s.run("tally")
+    held: list[float] = []
+    started: list[str] = []
+
+    @s.actor()
+    async def stranger(world: SimulatedWorld) -> None:
+        started.extend(await world.await_runs(1))
+        for _ in range(_RUNS):
+            await trio.sleep(world.chance.random() * _BUSY_S)
+            await _hold_write_lock(world, _HELD_S_MAX * world.chance.random(), held)
+
+    @s.actor()
+    async def client(world: SimulatedWorld) -> None:
+        asking = world.client()
+        await world.await_runs(1)
+        for _ in range(2 * _RUNS):
+            await trio.sleep(world.chance.random() * _BUSY_S / 2)
+            began_s = trio.current_time()
+            try:
+                started.append(await world.start_run(asking, "tally"))
+            except Refused as refused:
+                require_taken(refused, held)
+            if trio.current_time() - began_s > BUSY_S + _LAUNCH_S:
+                raise InvariantBroken("a command has waited for the lock without end", "P10")
+
+    @s.finally_
+    def only_what_was_answered(seen: Seen) -> None:
+        assert len(seen.events("run_created")) == len(started), "P6: refused as busy, and done"
+        all_added_up(seen)

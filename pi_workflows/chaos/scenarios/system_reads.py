@@ -41,6 +41,8 @@ def everybody_looks(s: Stage) -> None:
 
     That no read path changes a byte is checked at every operation of the disk; that no event
     comes of it is seen in the end, when only the questions are left.
+
+    Case: A94.
     """
     core_workflows(s)
     s.run("tally")

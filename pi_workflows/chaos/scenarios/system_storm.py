@@ -20,7 +20,10 @@ _ALLOWED = frozenset({CommandOutcome.CONFLICT, CommandOutcome.REJECTED})
 
 @simulation(promises=("P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9"), core=True)
 def storm(s: Stage) -> None:
-    """Whatever may fail does: which of it, and how often, is drawn anew for each seed."""
+    """Whatever may fail does: which of it, and how often, is drawn anew for each seed.
+
+    Case: A32, D24.
+    """
     core_workflows(s)
     s.faults(
         kill=8,
