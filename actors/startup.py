@@ -4,6 +4,7 @@ lock -> database -> epoch -> ended children -> freed leases -> settled effects a
 Only after that is the socket bound: whoever is answered is answered from recovered state.
 """
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -77,6 +78,7 @@ class Startup:
         state: StateFiles | None = None,
         *,
         check_bytes_max: int = quick_check.QUICK_CHECK_BYTES_MAX,
+        store: Callable[[Writer, World], StoreActor] = StoreActor,
     ) -> None:
         """Describe the start.
 
@@ -84,7 +86,9 @@ class Startup:
             capacity: bounds the runners.
             state: replaces the database file of `paths`; None means that file.
             check_bytes_max: a larger file is not looked through before it is served.
+            store: makes the owner of the writing connection; one with lower bounds is the same.
         """
+        self._store: Final = store
         self._world: Final = world
         self._state: Final = state or DiskStateFiles(paths)
         self._owning: Final = Owning(
@@ -122,7 +126,7 @@ class Startup:
             locked.holder.identity.pid,
             self._world.clock.wall_ms(),
         )
-        store = StoreActor(opened.writer, self._world)
+        store = self._store(opened.writer, self._world)
         store.fence(opened.claim.claim)
         readers.tell_damage(store.end_damaged)
         if opened.unchecked:

@@ -15,6 +15,7 @@ from actors.errors import ServerRefused
 from actors.serving import Server
 from actors.startup import Started, Startup
 from actors.state_files import StateFiles
+from actors.store_actor import StoreActor
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.runner.limits import LimitInvalid, Limits
@@ -26,6 +27,7 @@ from runtime.program import Program
 from runtime.template_program import START_VARIABLE, start_if_used
 from runtime.world import World, production_world
 from store.damage import StateDamaged
+from store.database import Writer
 from store.errors import (
     Fault,
     StateIncompatibleError,
@@ -178,6 +180,7 @@ async def serve(
     idle_exit_ms: int | None = None,
     announce: Callable[[str], None] | None = None,
     state: StateFiles | None = None,
+    store: Callable[[Writer, World], StoreActor] = StoreActor,
 ) -> None:
     """Start the server, run it until it is told to stop, and take it down.
 
@@ -188,6 +191,7 @@ async def serve(
         idle_exit_ms: end after so long without work or clients; None never does.
         announce: is told in one line each that it serves and that it stops; None wants neither.
         state: replaces the database file of `paths`; None means that file.
+        store: makes the owner of the writing connection; see `Startup`.
 
     Raises:
         ServerRefused, StateIncompatibleError, Refusal: it may not start; nothing is left behind.
@@ -200,7 +204,8 @@ async def serve(
         log = Log(file, world.clock, "server")
         started: Started | None = None
         try:
-            started = await _start(Startup(world, paths, log, capacity, state), world, undo)
+            startup = Startup(world, paths, log, capacity, state, store=store)
+            started = await _start(startup, world, undo)
             if started is None:
                 log.info("start_abandoned")
                 return

@@ -4,12 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from actors.store_actor import StoreActor
 from pi_workflows.chaos.fault_book import FaultBook
 from pi_workflows.chaos.process_faults import VICTIMS
 from pi_workflows.chaos.simulated_runner import StandIns
 from pi_workflows.chaos.wire_faults import WireFaults
 from pi_workflows.runner.messages import Call
 from runtime.chaos.guard import Guard
+from runtime.world import World
+from store.database import Writer
 
 CAPACITY: Final = 4
 
@@ -31,6 +34,8 @@ class Installation:
         work_s: how long a piece of user code takes, given a number drawn from [0, 1).
         victims: who may be killed or stopped by a fault.
         stand_ins: functions that play nodes.
+        store: makes the owner of a server's writing connection.
+        read_s: how long a child that reads the whole file holds its snapshot.
     """
 
     workflows: dict[str, str] = field(default_factory=dict)
@@ -38,6 +43,8 @@ class Installation:
     work_s: Callable[[Call, float], float] = some_work
     victims: frozenset[str] = VICTIMS
     stand_ins: StandIns = field(default_factory=dict)
+    store: Callable[[Writer, World], StoreActor] = StoreActor
+    read_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,4 +51,17 @@ MUTATIONS: Final = (
         ),
         Catch("clients_flood", "sim", range(20)),
     ),
+    Mutation(
+        "crowded_log_waits",
+        "The log waits for a reader however much piles up behind it.",
+        "P10",
+        (
+            Rewritten(
+                "actors.store_actor:StoreActor._checkpoint",
+                "left >= self._log_frames_max",
+                "False",
+            ),
+        ),
+        Catch("log_waits_for_a_reader", "sim", range(20)),
+    ),
 )

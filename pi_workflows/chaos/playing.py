@@ -10,11 +10,13 @@ import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, final
 
 import trio
 
+from actors.store_actor import StoreActor
 from pi_workflows.chaos.guarded import guarded
 from pi_workflows.chaos.installation import Installation, some_work
 from pi_workflows.chaos.invariants import InvariantBroken
@@ -31,6 +33,8 @@ from runtime.chaos.outcome import PromiseBroken, ScenarioRefused
 from runtime.chaos.own_code import OwnCode, nearest
 from runtime.chaos.scenario import ActorBody, Scenario
 from runtime.simulation.trace import Trace
+from runtime.world import World
+from store.database import Writer
 
 SETTLED: Final = frozenset(ENDS)
 """What a run of an actor may come to."""
@@ -246,7 +250,17 @@ def installation_of(stage: Stage) -> Installation:
         work_s=stage.work_s or some_work,
         victims=stage.victims,
         stand_ins=stage.stand_ins,
+        store=_store_of(stage),
+        read_s=stage.read_s,
     )
+
+
+def _store_of(stage: Stage) -> Callable[[Writer, World], StoreActor]:
+    """Return what makes the owner of a writing connection, with the bounds of the scenario."""
+    if stage.log_frames is None:
+        return StoreActor
+    due, most = stage.log_frames
+    return partial(StoreActor, checkpoint_frames=due, log_frames_max=most)
 
 
 def _words_of(broken: AssertionError) -> str:

@@ -56,6 +56,11 @@ class SimulatedDisk:
         """Return what a process reads, by name."""
         return self._model.cached()
 
+    def size_of(self, name: str) -> int:
+        """Return the size of a file in bytes, 0 if there is none."""
+        number = self._model.names.get(name)
+        return 0 if number is None else len(self._model.files[number].cached)
+
     def sound_content(self) -> dict[str, bytes]:
         """Return what it would read if nothing had rotted."""
         return (self._sound or self._model).cached()

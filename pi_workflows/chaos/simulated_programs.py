@@ -22,17 +22,24 @@ from runtime.simulation.machine import SimulationBroken
 from runtime.simulation.processes import SimulatedProcess
 from runtime.simulation.spawner import ChildProgram
 from runtime.simulation.streams import SimulatedStream
-from store import offline_reads
+from store import host, offline_reads
+from store.opening import open_reader
+from store.transaction import Reading
 
 
 def programs(
-    workplace: Workplace, database: Path
+    workplace: Workplace, database: Path, read_s: float = 0.0
 ) -> Callable[[ChildSpec], tuple[str, ChildProgram]]:
-    """Return who knows the name and the program of a child; `database` is the real file."""
+    """Return who knows the name and the program of a child.
+
+    Args:
+        database: the real file.
+        read_s: how long a reader holds a snapshot before it answers, in virtual time.
+    """
     known: Final[dict[str, tuple[str, ChildProgram]]] = {
         RUNNER_MODULE: ("runner", runner_program(workplace)),
         RESOLVER_MODULE: ("resolver", _resolver(workplace.sources)),
-        READER_MODULE: ("reader", _reader(database)),
+        READER_MODULE: ("reader", _reader(database, read_s)),
     }
 
     def program_of(spec: ChildSpec) -> tuple[str, ChildProgram]:
@@ -60,13 +67,14 @@ def _resolver(sources: SimulatedSources) -> ChildProgram:
     return program
 
 
-def _reader(database: Path) -> ChildProgram:
-    async def program(_: SimulatedProcess, stream: SimulatedStream, spec: ChildSpec) -> int:
+def _reader(database: Path, read_s: float) -> ChildProgram:
+    async def program(process: SimulatedProcess, stream: SimulatedStream, spec: ChildSpec) -> int:
         parser = argparse.ArgumentParser()
         parser.add_argument("question")
         parser.add_argument("--now", type=int)
         parser.add_argument("--run-id", default="")
         asked, _unused = parser.parse_known_args(spec.argv[spec.argv.index("-m") + 2 :])
+        await _read_for(read_s, process, database)
         document = b""
         if asked.question == offline_reads.RUN_STATE:
             found, document = offline_reads.run_state(asked.run_id, database, asked.now)
@@ -80,3 +88,15 @@ def _reader(database: Path) -> ChildProgram:
         return EXIT_DONE
 
     return program
+
+
+async def _read_for(read_s: float, process: SimulatedProcess, database: Path) -> None:
+    """Hold a snapshot for so long, as a look at a large file does; a dead process holds none."""
+    if read_s:
+        reader = open_reader(database)
+        let_go = process.hold(reader.connection.close)
+        with reader.snapshot() as connection:
+            host.current(Reading(connection, 0))  # A snapshot begins with its first query.
+            await trio.sleep(read_s)
+        let_go()
+        reader.close()

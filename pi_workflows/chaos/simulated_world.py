@@ -93,6 +93,7 @@ class SimulatedWorld:
         self.journal: Final = Journal()
         self.chance: Final = machine.chance.stream("scenario")
         self.capacity: Final = installation.capacity
+        self._store: Final = installation.store
         self.book: Final = book
         self.guard: Final = guard
         self.faults: Final = ProcessFaults(book, installation.victims)
@@ -123,7 +124,7 @@ class SimulatedWorld:
             lambda process, place: self.faults.at_place(process, RUNNER, place),
             installation.stand_ins,
         )
-        self._programs: Final = programs(workplace, self._state.database)
+        self._programs: Final = programs(workplace, self._state.database, installation.read_s)
         book.note_into(machine.trace)
         machine.trace.hide(str(storage.paths.home), "/simulated/state")
         self.faults.join(self)
@@ -160,7 +161,7 @@ class SimulatedWorld:
             state = SimulatedStateFiles(self.storage, process, partial(self._opened, process))
             self.rot.begins(process, is_alone=self.server_processes() == [process])
             try:
-                await serve(world, self._paths, self.capacity, state=state)
+                await serve(world, self._paths, self.capacity, state=state, store=self._store)
             except Exception as error:  # noqa: BLE001 - a bug is raised again, whatever it is
                 end = explained(sole_error(error))
                 process.output = end.text

@@ -69,6 +69,9 @@ class Stage(Plan[SimulatedWorld, Seen]):
         work_s: how long user code takes, given a number drawn from [0, 1); None: up to two
             seconds, mostly much less.
         stand_ins: functions that play nodes, by workflow and node.
+        log_frames: after how many frames a checkpoint is due, and how many may wait for a reader;
+            None: as in a real server.
+        read_s: how long a child that reads the whole file holds its snapshot.
     """
 
     folder: Path = field(default_factory=Path)
@@ -79,6 +82,8 @@ class Stage(Plan[SimulatedWorld, Seen]):
     keeps_server: bool = True
     work_s: Callable[[Call, float], float] | None = None
     stand_ins: StandIns = field(default_factory=dict)
+    log_frames: tuple[int, int] | None = None
+    read_s: float = 0.0
 
     def workflow(self, file: str | Path) -> str:
         """Have a workflow file; return the name under which its runs are started.

@@ -11,6 +11,7 @@ from pi_workflows.chaos.flooding import Flooder, flooder, lock_out
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import Stage, simulation
+from pi_workflows.client.errors import Refused
 from pi_workflows.protocol.frames import FRAME_BYTES_MAX
 from runtime.simulation.streams import CAPACITY_BYTES
 
@@ -25,6 +26,16 @@ _LOCKED_S: Final = 3.0
 """Less than a command waits for the lock before it is refused."""
 
 _PATIENCE_S: Final = 20.0
+_READ_S: Final = 100.0
+_DUE_FRAMES: Final = 20
+_WAITING_FRAMES: Final = 100
+
+_LOG_FRAMES: Final = _WAITING_FRAMES + 150
+"""What waits; what the checkpoints before and after it find; what a start writes before its first
+one; and the batches in between."""
+
+_FRAME_OF_LOG_BYTES: Final = 4_120
+
 _IN_FLIGHT: Final = IN_FLIGHT_MAX
 """Read once: what is held against it may be changed in a process that is to break it."""
 
@@ -60,6 +71,40 @@ def clients_flood(s: Stage) -> None:
     async def never_ends(world: SimulatedWorld) -> None:
         with suppress(trio.BrokenResourceError):
             await _begin_a_frame(await flooder(world))
+
+    s.finally_(all_added_up)
+
+
+@simulation(promises=("P8", "P10"))
+def log_waits_for_a_reader(s: Stage) -> None:
+    """The whole file is looked through for long, and all the time others write.
+
+    The log cannot begin anew before the look is over, so the look is ended when too much waits.
+    A checkpoint is due after 20 frames here, and 100 may wait; a log without a bound would come
+    to a thousand and more.
+    """
+    core_workflows(s)
+    s.run("tally", times=6)
+    s.run("stubborn")
+    s.log_frames = _DUE_FRAMES, _WAITING_FRAMES
+    s.read_s = _READ_S
+    s.faults(kill=1)
+
+    @s.actor()
+    async def looks(world: SimulatedWorld) -> None:
+        await world.await_runs(1)
+        with suppress(Refused):  # It was ended, and says so.
+            await world.client().call("state.verify")
+
+    @s.actor()
+    async def measures(world: SimulatedWorld) -> None:
+        client = world.client()
+        for run_id in await world.await_runs(7):
+            await world.await_end(client, run_id)
+        log = f"{world.storage.paths.database.name}-wal"
+        frames = world.storage.disk.size_of(log) // _FRAME_OF_LOG_BYTES
+        if frames > _LOG_FRAMES:
+            raise InvariantBroken(f"the log holds {frames} frames; {_LOG_FRAMES} may", "P10")
 
     s.finally_(all_added_up)
 
