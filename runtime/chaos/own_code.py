@@ -61,11 +61,13 @@ class OwnCode:
     def _holds(self, file: str) -> bool:
         if file.startswith("<"):
             return False
-        path = str(Path(file).absolute())
+        # Asked of every module at the beginning of every simulation: quick where it is not so.
+        path = file if file.startswith("/") else str(Path(file).absolute())
+        if not path.startswith(self._below):
+            return False
         if path.rpartition("/")[0] + "/" == self._folder:
             return True
-        is_foreign = is_library(path) or path.startswith(OURS)
-        return path.startswith(self._below) and not is_foreign
+        return not is_library(path) and not path.startswith(OURS)
 
     def modules(self) -> list[ModuleType]:
         """Return the modules that were loaded from the author's files."""

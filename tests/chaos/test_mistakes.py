@@ -49,12 +49,12 @@ class Written:
     def refusal(self, by: str = "orders") -> str:
         """Return with which words an engine refuses it."""
         with pytest.raises(ScenarioRefused) as refused:
-            self._explore(by)
+            self.findings(by)
         return str(refused.value)
 
     def finding(self, by: str = "orders") -> Finding:
         """Return what an engine finds."""
-        return self._explore(by)[0]
+        return self.findings(by)[0]
 
     def unknown(self) -> str:
         """Return with which words its file is refused."""
@@ -67,7 +67,8 @@ class Written:
         numbers = [n for n, line in enumerate(self.text.split("\n"), 1) if what in line]
         return f"{self.file}:{numbers[-1]}: "
 
-    def _explore(self, by: str) -> list[Finding]:
+    def findings(self, by: str) -> list[Finding]:
+        """Return all that an engine finds."""
         tallies = engine(by).explore(find(f"{self.file}::wrong"), Wanted(is_all=by == "orders"))
         return [finding for tally in tallies for finding in tally.findings]
 
@@ -138,10 +139,13 @@ def test_an_invariant_that_fails_by_itself_is_told_with_its_own_line(
 def test_an_invariant_that_fails_only_after_a_power_cut_is_no_bug_of_the_harness(
     tmp_path: Path,
 ) -> None:
-    """In the first life the resource is there at each of its checks."""
-    check = "s.always(lambda look: look.events(job)[0] and None)"
-    said = Written(tmp_path, declaring=check).refusal("crash")
-    assert "the invariant <lambda> fails by itself: IndexError" in said
+    """A claim that nobody has heard of is seen there alone."""
+    check = "def heard(look):\n        if len(look.events(job)) == 1: look.acknowledged[0]"
+    written = Written(tmp_path, declaring=f"{check}\n    s.always(heard)")
+    assert written.findings("orders") == []
+    said = written.refusal("crash")
+    assert said.startswith(written.at("look.acknowledged[0]"))
+    assert "the invariant heard fails by itself: IndexError" in said
 
 
 @pytest.mark.parametrize("by", ["orders", "procs"])
