@@ -14,7 +14,6 @@ from pi_workflows.chaos.procs_world import SceneWorld, SharedDatabase
 from pi_workflows.chaos.scene import Scene
 from pi_workflows.chaos.scene_stage import declared, memory_folder
 from runtime.chaos.choices import Choices
-from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import ScenarioRefused
 from runtime.chaos.own_code import OwnCode
 from runtime.chaos.procs_child import serve
@@ -149,8 +148,8 @@ def opened(
     subject = StoreSubject(scenario, points)
     with (
         tempfile.TemporaryDirectory(prefix="pi-workflows-chaos-", dir=place) as made,
+        subject.guard.installed(),
         Pool(partial(serve, subject=subject), partial(_remove, made)) as pool,
-        Guard(subject.own).installed(),
     ):
         stage = Stage(scenario, pool, Path(made))
         try:

@@ -28,7 +28,7 @@ class StoreSubject:
     """A `runtime.chaos.procs_child.Subject`; made before the processes are, it opens nothing."""
 
     def __init__(self, scenario: Scenario[Scene], points: Collection[SyncPoint]) -> None:
-        self.own: OwnCode = OwnCode.at(scenario.place)
+        self.guard: Guard = Guard(OwnCode.at(scenario.place))
         self._scenario: Final = scenario
         self._points: Final = frozenset(points)
         self._path: Path | None = None
