@@ -33,7 +33,7 @@ from pi_workflows.chaos.crash_words import (
     moments_before,
 )
 from runtime.chaos.choices import Choices, Replayed
-from runtime.chaos.complaints import one_line
+from runtime.chaos.complaints import one_line, promise_of
 from runtime.chaos.disk_faults import Failure, Fault
 from runtime.chaos.disk_log import Operation
 from runtime.chaos.disk_model import DiskModel
@@ -96,7 +96,7 @@ def repeat(
         finding = Finding(
             ground.scenario.name,
             "crash",
-            _promise(story.complaint),
+            promise_of(story.complaint, ground.scenario.promises, _name_in(story.complaint)),
             story.complaint,
             dict(choices.unusual),
             seed,
@@ -188,6 +188,6 @@ def _tell_failure(
         story.complaint = judge(ground, failed, lived.seed, survives)
 
 
-def _promise(complaint: str) -> str:
-    """Return what a complaint begins with: a promise, or the name of an invariant."""
+def _name_in(complaint: str) -> str:
+    """Return the name of the invariant, which a complaint begins with."""
     return complaint.split(":", 1)[0]

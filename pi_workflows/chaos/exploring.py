@@ -1,22 +1,18 @@
 """One process of an exploration: `python -m pi_workflows.chaos.exploring`.
 
 Takes tasks from standard input, one JSON object a line, and answers on standard output, one JSON
-object a line. What the scenario or a library prints goes to standard error instead. When standard
-input ends, whoever started it is gone or has had enough: what runs is interrupted, so that it can
-remove its folders and end its processes, and soon the process ends, whatever it is doing.
+object a line. What the scenario or a library prints goes to standard error instead. Ends with its
+standard input.
 """
 
-import _thread
 import json
-import os
 import queue
 import signal
-import sys
-import threading
 import time
 import traceback
 from typing import Final, TextIO, final
 
+from pi_workflows.chaos.abandonment import answers_alone, end_with_input, until_abandoned
 from pi_workflows.chaos.discovery import ScenarioUnknown, find
 from pi_workflows.chaos.registry import engine
 from pi_workflows.chaos.repeating import make_small
@@ -24,12 +20,6 @@ from pi_workflows.chaos.tasks import Exploration, Shrinking, Task, task_of
 from pi_workflows.protocol.canonical import JsonObject
 from runtime.chaos.outcome import ScenarioRefused
 from runtime.chaos.tally_json import finding_json, tally_json
-
-ABANDONED: Final = 3
-"""Exit code of a process that is to end."""
-
-GRACE_S: Final = 2.0
-"""How long what runs may take to clean up."""
 
 _TELL_S: Final = 0.2
 
@@ -62,12 +52,10 @@ class _Answers:
 
 def main() -> None:
     """Answer tasks until there are no more."""
-    # Nothing that a scenario prints may get between the answers.
-    answers = _Answers(os.fdopen(os.dup(1), "w", encoding="utf-8"))
-    os.dup2(2, 1)
+    answers = _Answers(answers_alone())
     signal.signal(signal.SIGINT, signal.default_int_handler)
     tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(tasks,), daemon=True).start()
+    end_with_input(tasks.put)
     while True:
         task = task_of(json.loads(tasks.get()), answers.tell)
         try:
@@ -77,14 +65,6 @@ def main() -> None:
         except Exception as error:  # noqa: BLE001 - it is told where it can be shown
             detail = "".join(traceback.format_exception(error))
             answers.write({"failed": f"{type(error).__name__}: {error}", "detail": detail})
-
-
-def _read(tasks: "queue.SimpleQueue[str]") -> None:
-    for line in sys.stdin:
-        tasks.put(line)
-    _thread.interrupt_main()
-    time.sleep(GRACE_S)
-    os._exit(ABANDONED)
 
 
 def _carry_out(task: Task, answers: _Answers) -> None:
@@ -108,8 +88,4 @@ def _carry_out(task: Task, answers: _Answers) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.stderr.flush()
-        os._exit(ABANDONED)
+    until_abandoned(main)

@@ -68,7 +68,8 @@ def check_at_rest(database: Path, journal: Journal, acknowledged: list[str], now
 def _check_verified(reading: Reading) -> None:
     found = verify(reading)
     if found["ok"] is not True:
-        raise InvariantBroken(f"state verify finds {found['violations']}")
+        promise = "P2" if found["violations"] else "P12"
+        raise InvariantBroken(f"state verify finds {found['violations'] or 'damage'}", promise)
 
 
 def _check_revisions(events: list[EventRow]) -> None:
@@ -78,7 +79,8 @@ def _check_revisions(events: list[EventRow]) -> None:
         if event.resource_revision != last[event.resource_id] + 1:
             raise InvariantBroken(
                 f"{event.resource_id} goes from revision {last[event.resource_id]}"
-                f" to {event.resource_revision}"
+                f" to {event.resource_revision}",
+                "P2",
             )
         last[event.resource_id] = event.resource_revision
 
@@ -88,7 +90,7 @@ def _check_completions(events: list[EventRow]) -> None:
     completed = [event.resource_id for event in events if event.event_type == _COMPLETED]
     twice = {resource for resource in completed if completed.count(resource) > 1}
     if twice:
-        raise InvariantBroken(f"completed more than once: {sorted(twice)}")
+        raise InvariantBroken(f"completed more than once: {sorted(twice)}", "P4")
 
 
 def _check_generations(events: list[EventRow]) -> None:
@@ -131,7 +133,8 @@ def _check_repetitions(reading: Reading, journal: Journal) -> None:
         repeated = [attempt for attempt in attempts[:-1] if attempt in done]
         if repeated:
             raise InvariantBroken(
-                f"visit {visit} of node {node_id} of {run_id} was run again after {repeated[0]}"
+                f"visit {visit} of node {node_id} of {run_id} was run again after {repeated[0]}",
+                "P1",
             )
 
 
@@ -145,7 +148,8 @@ def _check_manual_effects(journal: Journal) -> None:
         if effect_id in carried_out:
             raise InvariantBroken(
                 f"manual effect {effect_id} was carried out by {carried_out[effect_id]}"
-                f" and again by {execution.runner}"
+                f" and again by {execution.runner}",
+                "P5",
             )
         carried_out[effect_id] = execution.runner
 

@@ -83,13 +83,13 @@ async def _watch(live: LiveClient, run_id: str) -> None:
             continue
         assert event.revision is not None
         if event.revision < shown:
-            raise InvariantBroken(f"the view of {run_id} went back to {event.revision}")
+            raise InvariantBroken(f"the view of {run_id} went back to {event.revision}", "P8")
         shown = event.revision
         if status_of(event.payload) in ENDED:
             if status_of(event.payload) != "completed":
-                raise InvariantBroken(f"{run_id} is shown as {event.payload}")
+                raise InvariantBroken(f"{run_id} is shown as {event.payload}", "P8")
             return
-    raise InvariantBroken(f"the view of {run_id} ended before its run: {live.failure}")
+    raise InvariantBroken(f"the view of {run_id} ended before its run: {live.failure}", "P8")
 
 
 def status_of(view: JsonObject) -> object:
@@ -107,4 +107,4 @@ def require_quiet(world: SimulatedWorld) -> None:
     """
     left = [process.name for process in world.children()]
     if left:
-        raise InvariantBroken(f"processes were left behind: {left}")
+        raise InvariantBroken(f"processes were left behind: {left}", "P3")

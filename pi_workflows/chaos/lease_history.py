@@ -59,6 +59,7 @@ def check_lease(look: Look, resource: ResourceId) -> None:
     """
     events = look.events(resource)
     told = _told_expiries(look.acknowledged, resource)
+    _check_renewals(look.acknowledged, resource, events)
     held = _Held()
     for event in events:
         generation = event.lease_generation
@@ -66,7 +67,7 @@ def check_lease(look: Look, resource: ResourceId) -> None:
             _follow_claim(held, event, told)
         elif generation is not None:
             _follow_owned(held, event, told)
-    _check_row(look, resource, held)
+    _check_row(look, resource, held, told)
     _check_answered(look.acknowledged, resource, events)
 
 
@@ -115,7 +116,7 @@ def _latest(held: _Held, told: Mapping[int, int]) -> int | None:
     return None if held.until is None else max(held.until, told.get(held.generation, 0))
 
 
-def _check_row(look: Look, resource: ResourceId, held: _Held) -> None:
+def _check_row(look: Look, resource: ResourceId, held: _Held, told: Mapping[int, int]) -> None:
     row = holding(look.reading, resource)
     if row.generation != held.generation:
         raise PromiseBroken(
@@ -123,7 +124,7 @@ def _check_row(look: Look, resource: ResourceId, held: _Held) -> None:
         )
     if (row.expires_at is None) != (held.until is None):
         raise PromiseBroken("P3: the events do not say whether the lease is free")
-    until = _latest(held, _told_expiries(look.acknowledged, resource))
+    until = _latest(held, told)
     if row.expires_at is not None and until is not None and row.expires_at < until:
         raise PromiseBroken(
             f"P3: the lease expires {until - row.expires_at} ms earlier than its owner was told"
@@ -141,6 +142,24 @@ def _told_expiries(acknowledged: list[Acknowledged], resource: ResourceId) -> di
             assert isinstance(known.result, int)
             told[generation[known.actor]] = max(told[generation[known.actor]], known.result)
     return told
+
+
+def _check_renewals(
+    acknowledged: list[Acknowledged], resource: ResourceId, events: list[EventRow]
+) -> None:
+    """Nobody is told of a lease beyond the instant at which his successor was told of it."""
+    given_at = {e.lease_generation: e.recorded_at for e in events if e.event_type == CLAIMED}
+    generation: dict[str, int] = {}
+    newest = 0
+    for known in acknowledged:
+        if isinstance(known.result, Claim) and known.result.resource_id == resource:
+            generation[known.actor] = known.result.generation
+            newest = max(newest, known.result.generation)
+        elif known.point == "renew" and generation.get(known.actor, newest) < newest:
+            assert isinstance(known.result, int)
+            if newest in given_at and known.result > given_at[newest]:
+                own = generation[known.actor]
+                raise PromiseBroken(f"P4: generation {own} was renewed after {newest} was given")
 
 
 def _check_answered(

@@ -1,20 +1,19 @@
 """One process of the mutation score: `python -m pi_workflows.chaos.mutant TRIAL`.
 
-Plants the mutation that the trial names, explores until something breaks, takes the fault out
-again and repeats the same exploration: now it must hold, or the harness would cry wolf. Says what
-came of it on standard output, one JSON object. Ends with its standard input.
+Plants the mutation that the trial names, explores until the promise breaks that the mutation says
+it breaks, takes the fault out again and repeats the same exploration: now it must hold, or the
+harness would cry wolf. Says what came of it on standard output, one JSON object. Ends with its
+standard input.
 """
 
-import _thread
 import json
-import os
 import sys
-import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final, final
 
+from pi_workflows.chaos.abandonment import answers_alone, end_with_input, until_abandoned
 from pi_workflows.chaos.discovery import ScenarioUnknown, find
 from pi_workflows.chaos.mutations import planted_mutation
 from pi_workflows.chaos.noting import Noted
@@ -26,18 +25,15 @@ from runtime.chaos.outcome import Finding, ScenarioRefused
 from runtime.chaos.planting import PlantingRefused
 from runtime.chaos.scenario import Scenario
 
-ABANDONED: Final = 3
-GRACE_S: Final = 2.0
-"""How long what runs may take to clean up when nobody waits for it any more."""
+ONE_EACH: Final = frozenset({"orders", "sim"})
+"""Engines to which a seed is one exploration, so that a hunt can go on behind a finding."""
 
 
 def main() -> None:
     """Make the trial of the first argument."""
     trial = Trial.of_json(json.loads(sys.argv[1]))
-    # Nothing that a scenario prints may get into the answer.
-    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    answer = answers_alone()
+    end_with_input(lambda _: None)
     answer.write(json.dumps(try_out(trial).to_json()) + "\n")
     answer.flush()
 
@@ -59,6 +55,7 @@ class _Trying:
         self._trial: Final = trial
         self._scenario = scenario
         self._began: Final = time.monotonic()
+        self._beside: Finding | None = None
 
     def told(self) -> Told:
         """Make the trial."""
@@ -69,7 +66,8 @@ class _Trying:
             if finding is not None and self._trial.shrink_s:
                 finding, before = self._made_small(finding)
         if finding is None:
-            return Told(explored, took, is_idle=planted is not None and self._is_idle(planted))
+            is_idle = planted is not None and self._is_idle(planted)
+            return Told(explored, took, is_idle=is_idle, beside=self._beside)
         clean = engine(self._trial.engine).repeat(self._scenario, finding.choices, finding.seed)
         if clean.finding is not None:
             text = f"it breaks without the fault too: {clean.finding.complaint}"
@@ -90,11 +88,25 @@ class _Trying:
             self._scenario = told
 
     def _explored(self) -> tuple[Finding | None, int]:
-        """Explore until the first finding; return it, and how many it took."""
+        """Explore until the first finding that counts; return it, and how many it took."""
+        trial, total = self._trial, 0
+        seeds = trial.seeds
+        while True:
+            finding, explored = self._explored_once(seeds)
+            total += explored
+            if finding is None or trial.counts(finding):
+                return finding, total
+            self._beside = self._beside or finding
+            seeds = seeds[explored:] if seeds and trial.engine in ONE_EACH else None
+            if not seeds:
+                return None, total
+
+    def _explored_once(self, seeds: range | None) -> tuple[Finding | None, int]:
+        """Explore until anything breaks."""
         trial, exploring = self._trial, engine(self._trial.engine)
         if trial.choices:
             return exploring.repeat(self._scenario, trial.choices, None).finding, 1
-        wanted = Wanted(is_all=trial.seeds is None, seeds=trial.seeds, findings_max=1)
+        wanted = Wanted(is_all=seeds is None, seeds=seeds, findings_max=1)
         tallies = exploring.explore(self._scenario, wanted)
         findings = [finding for tally in tallies for finding in tally.findings]
         return (findings[0] if findings else None), sum(tally.explored for tally in tallies)
@@ -111,16 +123,5 @@ class _Trying:
         return clean is not None and clean.digest() == planted.digest()
 
 
-def _end_with_input() -> None:
-    sys.stdin.read()
-    _thread.interrupt_main()
-    time.sleep(GRACE_S)
-    os._exit(ABANDONED)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        sys.stderr.flush()
-        os._exit(ABANDONED)
+    until_abandoned(main)

@@ -65,9 +65,11 @@ class MutationResult:
 
     Attributes:
         judged: in the order of the catalogue.
+        median_max: how many explorations a catch may take in the middle; None promises nothing.
     """
 
     judged: tuple[Judged, ...]
+    median_max: float | None = None
 
     @property
     def survivors(self) -> list[Judged]:
@@ -92,9 +94,19 @@ class MutationResult:
         return statistics.median(took) if took else None
 
     @property
+    def is_late(self) -> bool:
+        """Whether the catches took more explorations than they may."""
+        return self.median_max is not None and (self.median or 0) > self.median_max
+
+    @property
     def verdict(self) -> Verdict:
-        """Return `VIOLATED` when one has survived, or when none was found at all."""
-        return Verdict.HELD if self.caught and not self.survivors else Verdict.VIOLATED
+        """Return `VIOLATED` when one has survived, or when none was found at all.
+
+        Else `BUDGET_ENDED` when all were found, and too late.
+        """
+        if self.survivors or not self.caught:
+            return Verdict.VIOLATED
+        return Verdict.BUDGET_ENDED if self.is_late else Verdict.HELD
 
 
 def mutate(
@@ -158,6 +170,7 @@ def _trial(mutation: Mutation, fresh_from: int | None, shrink_s: float) -> Trial
         mutation=mutation.name,
         ref=caught.scenario,
         engine=caught.engine,
+        promise=mutation.promise,
         seeds=seeds,
         choices=choices,
         shrink_s=shrink_s,

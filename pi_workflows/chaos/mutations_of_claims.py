@@ -60,7 +60,7 @@ MUTATIONS: Final = (
     Mutation(
         "expiry_off_by_one",
         "At the very millisecond of its expiry a claim still counts.",
-        "P3",
+        "P4",
         (
             Rewritten(
                 "store.authority:HoldingRow.live",
@@ -155,7 +155,7 @@ MUTATIONS: Final = (
     Mutation(
         "claim_survives_the_end",
         "A run that has ended still belongs to somebody.",
-        "P2",
+        "P3",
         (
             Rewritten(
                 "store.run_ending:end_run",

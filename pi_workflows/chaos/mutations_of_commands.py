@@ -3,7 +3,7 @@
 from typing import Final
 
 from pi_workflows.chaos.mutation import Catch, Mutation
-from runtime.chaos.planting import Rewritten
+from runtime.chaos.planting import Reworded, Rewritten
 
 MUTATIONS: Final = (
     Mutation(
@@ -36,6 +36,7 @@ MUTATIONS: Final = (
                 "found is not None and found.answered is not None",
                 "False",
             ),
+            Reworded("store.workers:INSERT_ANSWERED", "INTO worker", "OR REPLACE INTO worker"),
         ),
         Catch("late_words_of_an_old_child", "orders", range(400)),
     ),
@@ -97,8 +98,15 @@ MUTATIONS: Final = (
     Mutation(
         "resume_of_the_ended",
         "A run that has ended is put back into the queue.",
-        "P2",
-        (Rewritten("store.run_resuming:resume_run", "run.terminal", "False"),),
+        "P4",
+        (
+            Rewritten("store.run_resuming:resume_run", "run.terminal", "False"),
+            Rewritten(
+                "store.run_resuming:resume_run",
+                "not stands and not run.paused",
+                "not stands and not run.paused and not run.terminal",
+            ),
+        ),
         Catch("resumed_once", "orders", range(400)),
     ),
     Mutation(

@@ -39,7 +39,62 @@ MUTATIONS: Final = (
         general=("orders", "procs"),
     ),
     Mutation(
-        "failing_command_keeps_its_writes",
+        "cancelled_and_carried_out",
+        "Whoever stops waiting is told so, and his command runs all the same.",
+        "P7",
+        (
+            Rewritten(
+                "runtime.mailbox:Mailbox.ask",
+                "del self._lanes[lane][letter]\n        self._room[lane].release()\n",
+                "letter._asker = None\n",
+            ),
+        ),
+        Catch("stops_waiting", "sim", range(20)),
+    ),
+    Mutation(
+        "answered_cancelled_after_commit",
+        "Whoever stops waiting is told so, although his command was taken.",
+        "P7",
+        (
+            Rewritten(
+                "runtime.mailbox:Mailbox.ask",
+                "return trio.lowlevel.Abort.FAILED\n",
+                "letter._asker = None\n            return trio.lowlevel.Abort.SUCCEEDED\n",
+            ),
+        ),
+        Catch("stops_waiting", "sim", range(20)),
+    ),
+    Mutation(
+        "shown_before_the_commit",
+        "Whoever looks is answered at once, from what is not committed yet.",
+        "P1",
+        (
+            Rewritten(
+                "actors.store_actor:StoreActor._run_group",
+                "answers.append(partial(letter.answer, run(letter.message)))\n",
+                "before = self._writer.connection.total_changes()\n"
+                "            answers.append(partial(letter.answer, run(letter.message)))\n"
+                "            if self._writer.connection.total_changes() == before:\n"
+                "                answers[-1]()\n",
+            ),
+        ),
+        Catch("stops_waiting", "sim", range(60)),
+    ),
+    Mutation(
+        "unknown_told_as_not_done",
+        "When a COMMIT has failed, its callers are told that nothing was done.",
+        "P6",
+        (
+            Rewritten(
+                "actors.store_actor:StoreActor.carry_out",
+                "letter.refuse(own_copy(fault))",
+                "letter.refuse(StoreDown())",
+            ),
+        ),
+        Catch("stops_waiting", "sim", range(60)),
+    ),
+    Mutation(
+        "missing_savepoint",
         "What a command has written before it failed stays.",
         "P2",
         (

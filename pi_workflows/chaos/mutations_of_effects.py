@@ -45,6 +45,31 @@ MUTATIONS: Final = (
         Catch("resolved_against_the_runner", "orders", range(400)),
     ),
     Mutation(
+        "effect_outside_the_transaction",
+        "An effect is given out, and its try is not in the transaction that says so.",
+        "P5",
+        (
+            Rewritten(
+                "store.effects:reserve",
+                "    open_attempt(tx, source, effect.effect_id, number, owner_id)\n"
+                "    set_outcome(tx, effect, number, Outcome(status))\n",
+                "",
+            ),
+        ),
+        Catch("recorded_before_it_is_done", "orders", range(400)),
+    ),
+    Mutation(
+        "applied_before_it_is_sent",
+        "An effect counts as applied when it is given out.",
+        "P5",
+        (
+            Rewritten(
+                "store.effects:reserve", "Outcome(status))", "Outcome(EffectStatus.APPLIED))"
+            ),
+        ),
+        Catch("harmless_effect_is_tried_again", "orders", range(400)),
+    ),
+    Mutation(
         "sent_before_it_is_reserved",
         "A node's code acts before its effect is reserved.",
         "P5",
@@ -71,7 +96,16 @@ MUTATIONS: Final = (
         "old_receipt_settles",
         "The end of an earlier try settles the one that is under way.",
         "P4",
-        (Rewritten("store.effects:settle", "number != effect.attempt_count", "False"),),
+        (
+            Rewritten("store.effects:settle", "number != effect.attempt_count", "False"),
+            Rewritten(
+                "store.effects:settle",
+                "close_attempt(tx, effect.effect_id, number, end)\n"
+                "    set_outcome(\n        tx, effect, number,",
+                "close_attempt(tx, effect.effect_id, effect.attempt_count, end)\n"
+                "    set_outcome(\n        tx, effect, effect.attempt_count,",
+            ),
+        ),
         Catch("stale_receipt", "orders", range(400)),
     ),
     Mutation(

@@ -18,6 +18,7 @@ MUTATIONS: Final = (
                 "not hmac.compare_digest(row.token_hash, claim.token_hash)",
                 "False",
             ),
+            Reworded("store.host:UPDATE_HOST_RENEWED", "WHERE id = 1 AND epoch = :epoch", ""),
         ),
         Catch("two_servers", "orders", range(400)),
     ),
@@ -69,7 +70,7 @@ MUTATIONS: Final = (
         Catch("two_servers_start", "sim", range(20)),
     ),
     Mutation(
-        "run_not_recovered",
+        "recovery_skips_a_run",
         "A starting server overlooks one of the runs that its predecessor had in hand.",
         "P8",
         (Rewritten("store.recovery:under_way", "{})]", "{})][1:]"),),
@@ -157,7 +158,7 @@ MUTATIONS: Final = (
     Mutation(
         "recorded_steps_not_read",
         "A child that goes on with a run does not read what is recorded.",
-        "P1",
+        "P8",
         (
             Rewritten(
                 "pi_workflows.runner.engine:Engine._take_command",

@@ -18,6 +18,7 @@ from pi_workflows.chaos.procs_stage import Stage, opened
 from pi_workflows.chaos.procs_store import ALL_POINTS, FEWEST_POINTS
 from pi_workflows.chaos.scene import Scene
 from runtime.chaos.choices import Benign, Choices, Replayed, Source
+from runtime.chaos.complaints import promise_of
 from runtime.chaos.drawn import Drawn, is_repeated
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.outcome import Finding, Tally
@@ -269,7 +270,7 @@ def _finding(scenario: Scenario[Scene], played: Played, choices: Choices) -> Fin
     return Finding(
         scenario.name,
         ProcsEngine.name,
-        ", ".join(scenario.promises) or played.promise,
+        promise_of(played.complaint or "", scenario.promises, played.promise),
         played.complaint or "",
         dict(choices.unusual),
         None,

@@ -9,6 +9,7 @@ from pi_workflows.chaos.playing import Played, play, staged
 from pi_workflows.chaos.stage import Stage
 from pi_workflows.chaos.swarm import Swarm
 from runtime.chaos.choices import Replayed
+from runtime.chaos.complaints import PROMISE, promise_of
 from runtime.chaos.engine import Repeated, Wanted
 from runtime.chaos.outcome import Finding, Tally
 from runtime.chaos.scenario import Scenario
@@ -109,15 +110,20 @@ def _finding(scenario: Scenario[Stage], seed: int, played: Played) -> Finding | 
     error = played.error
     if error is None:
         return None
-    named: object = getattr(error, "promise", None)
-    fallback = scenario.promises[0] if scenario.promises else type(error).__name__
+    complaint = str(error).split("\n", 1)[0] or type(error).__name__
     return Finding(
         scenario.name,
         "sim",
-        named if isinstance(named, str) else fallback,
-        str(error).split("\n", 1)[0] or type(error).__name__,
+        _promise(scenario, error, complaint),
+        complaint,
         dict(played.choices.unusual),
         seed,
         played.timeline.moments(),
         played.trace.digest(),
     )
+
+
+def _promise(scenario: Scenario[Stage], error: Exception, complaint: str) -> str:
+    named: object = getattr(error, "promise", None)
+    name = named if isinstance(named, str) else type(error).__name__
+    return name if PROMISE.fullmatch(name) else promise_of(complaint, scenario.promises, name)

@@ -158,7 +158,7 @@ class SimulatedWorld:
         async def program(process: SimulatedProcess) -> int:
             spawner = SimulatedSpawner(self.machine, process, self._programs)
             world = self.machine.world_of(process, spawner, points[0])
-            state = SimulatedStateFiles(self.storage, process, partial(self._opened, process))
+            state = SimulatedStateFiles(self.storage, process, partial(self.opened, process))
             self.rot.begins(process, is_alone=self.server_processes() == [process])
             try:
                 await serve(world, self._paths, self.capacity, state=state, store=self._store)
@@ -170,7 +170,7 @@ class SimulatedWorld:
             return ExitCode.OK
 
         process = self.machine.start("server", program)
-        points.append(SimulatedSyncPoints(process, self.machine.kill, self._passing))
+        points.append(SimulatedSyncPoints(process, self.machine.kill, self.passing))
         server = SimulatedServer(self.machine, process, points[0])
         self._servers.append(server)
         return server
@@ -359,10 +359,12 @@ class SimulatedWorld:
             if process in self._serving:
                 self.rot.told(process)
 
-    def _opened(self, process: SimulatedProcess, reader: Reader) -> None:
+    def opened(self, process: SimulatedProcess, reader: Reader) -> None:
+        """Look through this reader from now on when the process has committed."""
         self._readers[process] = reader
 
-    def _passing(self, process: SimulatedProcess, point: SyncPoint) -> None:
+    def passing(self, process: SimulatedProcess, point: SyncPoint) -> None:
+        """Let happen what may where a process that owns the database comes by."""
         reader = self._readers.get(process)
         self.rot.passes(process, point)
         self.batches.passes(process, point)

@@ -18,7 +18,7 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Final, Protocol, Self, cast, final
 
-from pi_workflows.chaos.exploring import GRACE_S
+from pi_workflows.chaos.abandonment import GRACE_S
 from pi_workflows.chaos.tasks import Task
 from pi_workflows.protocol.canonical import JsonObject
 

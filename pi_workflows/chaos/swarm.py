@@ -20,6 +20,7 @@ RATES: Final[Mapping[str, float]] = {
     "disk names": 0.02,
     "disk open": 0.01,
     "people": 0.05,
+    "cancel": 0.8,
 }
 """Probability of a fault at one place, by the family or its first word."""
 

@@ -16,6 +16,8 @@ class Trial:
     Attributes:
         mutation: its name.
         ref: `NAME` or `FILE::NAME` of the scenario.
+        promise: only a finding that names this one counts; None, for a scenario that names no
+            promises: any finding does.
         seeds: explore these until something breaks; None explores whatever the engine can.
         choices: explore exactly this instead; empty for none.
         compares: when nothing breaks, see whether the fault has made any difference.
@@ -25,10 +27,15 @@ class Trial:
     mutation: str
     ref: str
     engine: str
+    promise: str | None = None
     seeds: range | None = None
     choices: Mapping[str, str] = field(default_factory=dict)
     compares: bool = False
     shrink_s: float = 0.0
+
+    def counts(self, finding: Finding) -> bool:
+        """Say whether a finding is of the promise that is to break."""
+        return self.promise is None or self.promise in finding.promise.split(", ")
 
     def to_json(self) -> JsonObject:
         """Return it as a JSON object."""
@@ -36,6 +43,7 @@ class Trial:
             "mutation": self.mutation,
             "ref": self.ref,
             "engine": self.engine,
+            "promise": self.promise,
             "seeds": None if self.seeds is None else [self.seeds.start, self.seeds.stop],
             "choices": dict(self.choices),
             "compares": self.compares,
@@ -50,6 +58,7 @@ class Trial:
             mutation=cast("str", document["mutation"]),
             ref=cast("str", document["ref"]),
             engine=cast("str", document["engine"]),
+            promise=cast("str | None", document["promise"]),
             seeds=None if seeds is None else range(*seeds),
             choices=cast("dict[str, str]", document["choices"]),
             compares=cast("bool", document["compares"]),
@@ -64,7 +73,9 @@ class Told:
     Attributes:
         explored: how many explorations it took, with the one that broke.
         seconds: for which they took.
-        finding: what broke; None when nothing did, and the mutation survived.
+        finding: what broke of the promise that was to; None when nothing did, and the mutation
+            survived.
+        beside: what broke of another promise, of a mutation that survived; None when nothing did.
         error: why the trial itself failed; None when it did not.
         is_idle: nothing broke, and the fault has made no difference at all.
         shrunk_from: unusual decisions of the finding before it was made smaller; None if it was
@@ -77,6 +88,7 @@ class Told:
     error: str | None = None
     is_idle: bool = False
     shrunk_from: int | None = None
+    beside: Finding | None = None
 
     @property
     def is_caught(self) -> bool:
@@ -89,6 +101,7 @@ class Told:
             "explored": self.explored,
             "seconds": self.seconds,
             "finding": None if self.finding is None else finding_json(self.finding),
+            "beside": None if self.beside is None else finding_json(self.beside),
             "error": self.error,
             "isIdle": self.is_idle,
             "shrunkFrom": self.shrunk_from,
@@ -98,10 +111,12 @@ class Told:
     def of_json(cls, document: JsonObject) -> Self:
         """Return what a JSON object says."""
         finding = cast("JsonObject | None", document["finding"])
+        beside = cast("JsonObject | None", document["beside"])
         return cls(
             explored=cast("int", document["explored"]),
             seconds=cast("float", document["seconds"]),
             finding=None if finding is None else finding_of(finding),
+            beside=None if beside is None else finding_of(beside),
             error=cast("str | None", document["error"]),
             is_idle=cast("bool", document["isIdle"]),
             shrunk_from=cast("int | None", document["shrunkFrom"]),

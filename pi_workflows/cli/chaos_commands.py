@@ -264,7 +264,7 @@ def mutate(
     FILE::NAME of your own gets the faults that any scenario could notice. Without NAME, every
     mutation is tried where it is known to be found.
 
-    Exit code 0 when all were found, 1 when one has survived.
+    Exit code 0 when all were found, 1 when one has survived, 3 when a fresh hunt took too long.
     """
     from pi_workflows.cli import chaos_mutating  # noqa: PLC0415 - heavy
 

@@ -88,7 +88,8 @@ def score(asked: Asked, *, as_json: bool) -> int:
     except KeyboardInterrupt:
         output.tell("\ninterrupted: every process has ended")
         return entry.INTERRUPTED
-    result = MutationResult(tuple(each for one in results for each in one.judged))
+    median_max = None if asked.fresh_from is None else FRESH_MEDIAN_MAX
+    result = MutationResult(tuple(each for one in results for each in one.judged), median_max)
     files = _kept(result, asked.failures)
     if as_json:
         output.print_json(_result_json(result, monotonic_s() - began))
@@ -117,16 +118,19 @@ def _scenario(name: str) -> Scenario[object]:
 def _line(judged: Judged) -> str:
     mutation, trial, told = judged.mutation, judged.trial, judged.told
     where = f"{trial.ref} ({trial.engine})"
-    if told.is_caught:
+    if told.finding is not None and told.is_caught:
         return (
-            f"✓ {mutation.name}: found by {where},"
+            f"✓ {mutation.name}: breaks {told.finding.promise}, found by {where},"
             f" exploration {told.explored:,}, {told.seconds:.1f} s"
         )
     if told.is_idle:
         return f"- {mutation.name}: makes no difference to {where}"
     if told.error is not None:
         return f"✗ {mutation.name}: not found by {where}: {told.error}"
-    return f"✗ {mutation.name}: not found by {where} in {told.explored:,} explorations"
+    line = f"✗ {mutation.name}: not found by {where} in {told.explored:,} explorations"
+    if told.beside is None:
+        return line
+    return f"{line}; it was to break {trial.promise}, and broke {told.beside.promise}"
 
 
 def _tell(asked: Asked, result: MutationResult, files: dict[str, Path], took_s: float) -> None:
@@ -146,8 +150,10 @@ def _tell(asked: Asked, result: MutationResult, files: dict[str, Path], took_s: 
         f"{len(result.caught)} of {counted} mutations found:"
         f" {result.score:.0%}{median}, {took_s:.0f} s"
     )
-    if asked.fresh_from is not None and (result.median or 0) > FRESH_MEDIAN_MAX:
-        output.tell(f"a median above {FRESH_MEDIAN_MAX} says that the scenarios look too seldom")
+    if result.is_late:
+        output.print_text(
+            f"✗ the median is above {result.median_max:g}: the scenarios look too seldom"
+        )
 
 
 def _kept(result: MutationResult, folder: Path | None) -> dict[str, Path]:
@@ -183,6 +189,7 @@ def _result_json(result: MutationResult, took_s: float) -> JsonObject:
     return {
         "score": result.score,
         "median": result.median,
+        "medianMax": result.median_max,
         "seconds": round(took_s, 1),
         "verdict": WORD_OF_VERDICT[result.verdict],
         "exitCode": int(result.verdict),
@@ -203,5 +210,6 @@ def _judged_json(judged: Judged) -> JsonObject:
         "seconds": round(told.seconds, 2),
         "broke": None if told.finding is None else told.finding.promise,
         "complaint": None if told.finding is None else told.finding.complaint,
+        "brokeInstead": None if told.beside is None else told.beside.promise,
         "error": told.error,
     }

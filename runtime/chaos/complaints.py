@@ -10,7 +10,10 @@ from typing import Final
 _LOOPLESS: Final = frozenset({"must be called from async context", "no running event loop"})
 """What trio and asyncio say when they are used without their loop."""
 
-_NAMED: Final = re.compile(r"\w+: (P\d+): ")
+PROMISE: Final = re.compile(r"P\d+")
+"""A promise of the product: `P3`. What else a finding names is an invariant."""
+
+_NAMED: Final = re.compile(r"(?:[\w-]+(?: failed)?: )?(P\d+): ")
 
 _LIBRARIES: Final = tuple(
     {f"{sysconfig.get_path(kind)}/" for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -47,7 +50,8 @@ def promise_of(complaint: str, promises: Sequence[str], check: str) -> str:
     """Return which promise is broken: the one the complaint begins with, else all, else the check.
 
     Args:
-        complaint: "CHECK: P3: what does not hold", or without a promise.
+        complaint: "P3: what does not hold", behind "CHECK: " or "ACTOR failed: ", or without a
+            promise.
         promises: that the scenario names.
     """
     named = _NAMED.match(complaint)

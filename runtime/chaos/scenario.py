@@ -91,6 +91,7 @@ class Budgets:
         duplicate: a request that is carried out twice.
         delay: a request that arrives after later ones.
         shared_batch: commands that are carried out as neighbours of another in one batch.
+        cancel: callers inside a process that stop waiting for what they have asked.
     """
 
     clock_jump: tuple[float, ...] = ()
@@ -106,6 +107,7 @@ class Budgets:
     duplicate: int = 0
     delay: int = 0
     shared_batch: int = 0
+    cancel: int = 0
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -164,6 +166,7 @@ class Plan(Generic[HandleT, LookT]):
         duplicate: int = 0,
         delay: int = 0,
         shared_batch: int = 0,
+        cancel: int = 0,
         **misspelt: Never,
     ) -> None:
         """Say what may go wrong in one exploration, and how often; see `Budgets`.
@@ -183,6 +186,7 @@ class Plan(Generic[HandleT, LookT]):
             "duplicate": duplicate,
             "delay": delay,
             "shared_batch": shared_batch,
+            "cancel": cancel,
         }
         require_faults(misspelt, counts, {"clock_jump": clock_jump, "sleep": sleep})
         self.budgets = Budgets(clock_jump=tuple(clock_jump), sleep=tuple(sleep), **counts)

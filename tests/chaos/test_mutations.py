@@ -1,9 +1,16 @@
 """Every planted fault fits the code as it is, and the harness finds them."""
 
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from pi_workflows.chaos.abandonment import ABANDONED
 from pi_workflows.chaos.mutant import try_out
-from pi_workflows.chaos.mutating import Judged, MutationResult, mutate
+from pi_workflows.chaos.mutating import PROGRAM, Judged, MutationResult, mutate
 from pi_workflows.chaos.mutation import Mutation
 from pi_workflows.chaos.mutations import (
     MUTATIONS,
@@ -34,6 +41,7 @@ def known_trial(name: str) -> Trial:
         mutation=name,
         ref=caught.scenario,
         engine=caught.engine,
+        promise=MUTATIONS[name].promise,
         seeds=caught.seeds,
         choices=caught.choices,
     )
@@ -91,6 +99,44 @@ def test_mutation_is_caught_and_the_same_exploration_holds_without_it(name: str)
     assert told.finding.complaint
 
 
+def test_what_breaks_another_promise_is_no_catch_and_is_told() -> None:
+    trial = Trial(
+        mutation="receipt_not_stored",
+        ref="asked_again",
+        engine="orders",
+        promise="P4",
+        seeds=range(30),
+    )
+    told = try_out(trial)
+    assert not told.is_caught
+    assert (told.finding, told.error, told.explored) == (None, None, 30)
+    assert told.beside is not None
+    assert told.beside.promise == "P6"
+
+
+def test_hunt_goes_on_behind_the_break_of_another_promise() -> None:
+    """A scenario that names no promise has none of its own: there anything counts."""
+    trial = known_trial("expiry_off_by_one")
+    anything = try_out(replace(trial, promise=None))
+    assert anything.finding is not None
+    assert anything.finding.promise == "P4"
+    told = try_out(replace(trial, promise="P3"))
+    assert told.finding is not None
+    assert told.finding.promise == "P3"
+    assert told.explored > anything.explored
+
+
+@pytest.mark.parametrize(
+    ("promise", "found", "counts"),
+    [("P3", "P3", True), ("P3", "P2, P3", True), ("P3", "P4", False), (None, "a check", True)],
+)
+def test_finding_counts_if_it_names_the_promise(
+    promise: str | None, found: str, *, counts: bool
+) -> None:
+    trial = Trial(mutation="a", ref="b", engine="sim", promise=promise)
+    assert trial.counts(Finding("b", "sim", found, "twice", {}, 4, (), "ab")) is counts
+
+
 def test_exploration_that_the_fault_does_not_touch_catches_nothing() -> None:
     trial = Trial(
         mutation="receipt_not_stored", ref="clock_steps", engine="orders", seeds=range(20)
@@ -123,10 +169,17 @@ def test_trial_that_cannot_be_made_says_why() -> None:
 
 
 def test_trial_and_what_came_of_it_travel_as_json() -> None:
-    trial = Trial(mutation="a", ref="b", engine="sim", seeds=range(3, 9), choices={"x#1": "y"})
+    trial = Trial(
+        mutation="a",
+        ref="b",
+        engine="sim",
+        promise="P3",
+        seeds=range(3, 9),
+        choices={"x#1": "y"},
+    )
     assert Trial.of_json(trial.to_json()) == trial
     finding = Finding("b", "sim", "P3", "twice", {"x#1": "y"}, 4, (), "ab")
-    for told in (Told(7, 0.5, finding), Told(0, 1.0, error="no")):
+    for told in (Told(7, 0.5, finding), Told(0, 1.0, error="no"), Told(7, 1.0, beside=finding)):
         assert Told.of_json(told.to_json()) == told
 
 
@@ -149,6 +202,15 @@ def test_score_is_the_share_that_was_caught_and_a_survivor_is_a_violation() -> N
     assert MutationResult(()).verdict is Verdict.VIOLATED
 
 
+def test_hunt_that_takes_longer_than_promised_ends_as_a_budget_that_was_too_small() -> None:
+    first, second, *_ = MUTATIONS.values()
+    found = (judged(first, caught=True, explored=1), judged(second, caught=True, explored=9))
+    assert MutationResult(found, 5.0).verdict is Verdict.HELD
+    assert MutationResult(found, 4.9).verdict is Verdict.BUDGET_ENDED
+    survived = (*found, judged(second, caught=False, explored=400))
+    assert MutationResult(survived, 4.9).verdict is Verdict.VIOLATED
+
+
 def test_mutations_are_tried_in_processes_of_their_own() -> None:
     told: list[str] = []
     result = mutate(
@@ -157,3 +219,18 @@ def test_mutations_are_tried_in_processes_of_their_own() -> None:
     assert sorted(told) == ["expiry_ignored", "generation_reset"]
     assert result.score == 1.0, [each.told for each in result.survivors]
     assert [each.mutation.name for each in result.judged] == ["expiry_ignored", "generation_reset"]
+
+
+def test_process_of_a_trial_ends_with_whoever_started_it_even_while_it_works(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "endless.py"
+    file.write_text("import sys\nprint('busy', file=sys.stderr)\nwhile True:\n    pass\n")
+    trial = Trial(mutation="expiry_ignored", ref=f"{file}::any", engine="orders")
+    command = [sys.executable, "-m", PROGRAM, json.dumps(trial.to_json())]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"busy\n"
+        process.stdin.close()
+        assert process.wait(60) == ABANDONED

@@ -116,7 +116,13 @@ def test_planted_race_is_found_small_and_repeatable() -> None:
 
 @pytest.mark.parametrize(
     ("complaint", "promise"),
-    [("fenced: P4: an old owner wrote", "P4"), ("fenced: an old owner wrote", "P3, P4")],
+    [
+        ("fenced: P4: an old owner wrote", "P4"),
+        ("P4: an old owner wrote", "P4"),
+        ("worker-0 failed: P4: an old owner wrote", "P4"),
+        ("fenced: an old owner wrote", "P3, P4"),
+        ("fenced: not P4: an old owner wrote", "P3, P4"),
+    ],
 )
 def test_promise_that_a_complaint_names_is_the_broken_one(complaint: str, promise: str) -> None:
     assert promise_of(complaint, ("P3", "P4"), "fenced") == promise

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from pi_workflows.chaos import exploring, spreading
+from pi_workflows.chaos import abandonment, spreading
 from pi_workflows.chaos.spreading import ExploringFailed, Shares, Spreading, TaskRefused
 from pi_workflows.chaos.tasks import Exploration, Task
 from pi_workflows.protocol.canonical import JsonObject
@@ -150,7 +150,7 @@ def test_a_process_ends_with_whoever_started_it_even_while_it_works(tmp_path: Pa
                 assert process.stderr.readline() == b"busy\n"
             assert process.stdin is not None
             process.stdin.close()
-            assert process.wait(60) == exploring.ABANDONED
+            assert process.wait(60) == abandonment.ABANDONED
 
 
 def test_what_a_scenario_prints_does_not_get_between_the_answers(tmp_path: Path) -> None:

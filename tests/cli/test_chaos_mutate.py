@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 from pi_workflows.chaos.mutations import MUTATIONS
 from pi_workflows.chaos.registry import SCENARIOS
+from pi_workflows.cli import chaos_mutating
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Invoke
@@ -73,6 +75,7 @@ def test_mutation_is_drawn_kept_and_comes_back_only_with_its_fault(invoke: Invok
     assert result.exit_code == 0, result.output
     assert MUTATIONS["expiry_ignored"].breaks in result.stdout
     assert "which has expired" in result.stdout
+    assert "✓ expiry_ignored: breaks P4, found by lapsed_owner_can_only_release" in result.stdout
     assert "1 of 1 mutations found: 100%" in result.stdout
     file = Path("found/mutation-expiry_ignored.json")
     replayed = invoke("chaos", "replay", str(file))
@@ -96,6 +99,31 @@ def test_document_has_the_score_and_an_entry_per_mutation(invoke: Invoke) -> Non
         "revision_not_checked",
     ]
     assert all(each["found"] and each["complaint"] for each in document["mutations"])
+    assert [each["broke"] for each in document["mutations"]] == ["P3", "P2"]
+
+
+def test_fresh_hunt_that_takes_too_long_is_no_violation_and_no_success(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hunt = ("chaos", "mutate", "generation_reset", "--fresh", "5")
+    assert invoke(*hunt).exit_code == 0
+    monkeypatch.setattr(chaos_mutating, "FRESH_MEDIAN_MAX", 0.5)
+    result = invoke(*hunt)
+    assert result.exit_code == 3
+    assert "✗ the median is above 0.5" in result.stdout
+    document = json.loads(invoke(*hunt, "--json").stdout)
+    assert (document["verdict"], document["exitCode"]) == ("budget ended", 3)
+    assert invoke(*hunt[:3]).exit_code == 0
+
+
+def test_mutation_that_breaks_another_promise_has_survived_and_says_so(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed = replace(MUTATIONS["generation_reset"], promise="P5")
+    monkeypatch.setitem(MUTATIONS, "generation_reset", missed)
+    result = invoke("chaos", "mutate", "generation_reset")
+    assert result.exit_code == 1
+    assert "it was to break P5, and broke P3" in result.stdout
 
 
 def test_scenario_of_ones_own_that_looks_notices_the_faults_that_matter_to_it(

@@ -3,6 +3,8 @@
 import pytest
 
 from pi_workflows.chaos.sim_scenarios import hold
+from pi_workflows.chaos.store_callers import Told
+from runtime.sync_points import SyncPoint
 
 SEEDS = 40
 """Every word below is met far earlier."""
@@ -29,6 +31,12 @@ MET = {
     "start_in_vain": ("server_failed", "server_ready"),
     "write_lock_is_taken": ("STATE_BUSY", "run_completed"),
     "ten_minutes_asleep": ("stepped", "SIGSTOP", "run_resume_prepared"),
+    "stops_waiting": (
+        "stops waiting at the door",
+        "stops waiting at any turn",
+        *(f"stops waiting at {point}" for point in SyncPoint if point.startswith("cmd.")),
+        *Told,
+    ),
     "code_is_late": ("abandonedCode", "node_failed", "run_completed"),
 }
 

@@ -76,7 +76,7 @@ def test_effect_that_is_sent_without_looking_is_sent_twice(
 
 
 def test_run_that_recovery_forgets_is_missed() -> None:
-    with planted_mutation("run_not_recovered"):
+    with planted_mutation("recovery_skips_a_run"):
         assert broken_by("server_dies")
 
 

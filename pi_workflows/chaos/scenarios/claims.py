@@ -7,9 +7,10 @@ from pi_workflows.chaos.lease_history import RELEASED, check_lease, claims_of
 from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
 from pi_workflows.protocol.ids import ResourceId
 from pi_workflows.protocol.states import OwnerType
+from runtime.chaos.outcome import PromiseBroken
 from store import leases
 from store.authority import CLAIM_MS, Claim, holding
-from store.errors import ClaimLost, LeaseHeldError, Rejected
+from store.errors import ClaimLost, LeaseHeldError, Rejected, StateBusyError
 from store.leases import Owner
 from store.transaction import Transaction
 
@@ -42,7 +43,7 @@ def one_winner(s: Scene) -> None:
         assert claims_of(look, job), "P3: nobody got a job that was free"
 
 
-@scenario(promises=("P3",), engines=("procs", "orders", "crash"), core=True)
+@scenario(promises=("P2", "P3"), engines=("procs", "orders", "crash"), core=True)
 def first_come(s: Scene) -> None:
     """Three workers claim one job at the same instant.
 
@@ -52,7 +53,10 @@ def first_come(s: Scene) -> None:
 
     @s.actor(count=3)
     async def worker(me: Me) -> None:
-        await me.claim(job)
+        try:
+            await me.claim(job)
+        except StateBusyError as busy:
+            raise PromiseBroken("P2: a command failed because of another one") from busy
 
     s.faults(kill=1)
 

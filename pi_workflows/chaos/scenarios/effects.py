@@ -225,8 +225,8 @@ def first_word_stands(s: Scene) -> None:
 
     @s.always
     def one_word(look: Look) -> None:
-        check_outbox(look, going)
         assert len(words(look, going.run)) <= 1, "P2: two words have moved one effect"
+        check_outbox(look, going)
 
     @s.finally_
     def heard_once(look: Look) -> None:

@@ -11,10 +11,12 @@ from pi_workflows.chaos.run_looks import check_run, run_row
 from pi_workflows.chaos.run_scenes import leave, served, take_over, tell
 from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
 from pi_workflows.protocol.states import RecoveryKind
+from runtime.chaos.outcome import PromiseBroken
 from store import host, leases, run_messages
 from store.authority import Claim, holding
 from store.errors import ClaimLostError, EpochLost, HostHeldError
 from store.host import HostClaim, HostProcess
+from store.run_messages import Answered
 from store.transaction import Transaction
 
 WORK: Final = "work.done"
@@ -177,7 +179,12 @@ def _saying_nonsense(runner: Runner) -> Command[Heard]:
     return command
 
 
-@scenario(promises=("P3", "P4"))
+def _require_same_answer(told: Answered | None, again: Answered | None) -> None:
+    if told is not None and again is not None and told.error != again.error:
+        raise PromiseBroken("P6: what was said twice was answered in two ways")
+
+
+@scenario(promises=("P3", "P4", "P6"))
 def late_words_of_an_old_child(s: Scene) -> None:
     """Messages of a child arrive when another one serves the run, or says the same.
 
@@ -189,9 +196,10 @@ def late_words_of_an_old_child(s: Scene) -> None:
     @s.actor()
     async def late(me: Me) -> None:
         start = old.starts(FETCH)
-        await tell(me, old, start, message_id="first")
+        told = await tell(me, old, start, message_id="first")
         await tell(me, old, old.finishes(start), message_id="second")
-        await tell(me, old, start, message_id="first")
+        again = await tell(me, old, start, message_id="first")
+        _require_same_answer(told, again)
         await tell(me, old, old.starts(ACT), message_id="second")
         await me.do(_saying_nonsense(old), point="say nonsense")
 

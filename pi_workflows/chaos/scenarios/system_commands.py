@@ -74,7 +74,7 @@ def run_is_cancelled(s: Stage) -> None:
     s.finally_(all_added_up)
 
 
-@simulation(promises=("P2", "P7", "P8"))
+@simulation(promises=("P2", "P8"))
 def cancel_meets_launch(s: Stage) -> None:
     """A run is cancelled while it is queued or its runner is just being started."""
     core_workflows(s)
