@@ -96,10 +96,11 @@ def explore_cuts(ground: Ground, account: Account) -> None:
 def _explore_life(ground: Ground, account: Account, lived: Lived, seen: set[object]) -> None:
     life, unusual = lived.life, dict(lived.choices.unusual)
     here = Following(life, lived.disk.copy(), lived.seed, life.told(), unusual, POWER_CUT, seen)
-    step = 1
+    step, tearings = 1, TEARINGS
     if account.goal:
         step = max(1, life.position * _STATES_PER_OPERATION // account.goal)
-    tearings = TEARINGS if step == 1 else 1
+    if 0 < account.goal < life.position * _STATES_PER_OPERATION:
+        tearings = 1
     is_whole = account.begin_life(life.position)
     for position, operation in enumerate(life.log.operations, 1):
         here.disk.apply(operation)
@@ -157,7 +158,8 @@ def explore_double_faults(ground: Ground, account: Account) -> None:
         for first in _first_faults(lived):
             if account.is_enough():
                 return
-            _explore_restart(ground, account, lived, first)
+            if not _explore_restart(ground, account, lived, first):
+                return
             account.reached_place()
 
 
@@ -212,17 +214,21 @@ def _spread(places: list[tuple[int, str]], seed: int) -> list[tuple[int, str]]:
     return [places[number] for number in order]
 
 
-def _explore_restart(ground: Ground, account: Account, lived: Lived, first: First) -> None:
+def _explore_restart(ground: Ground, account: Account, lived: Lived, first: First) -> bool:
+    """Cut the power everywhere in the start after a first fault; False if time was up."""
     life, seed = lived.life, lived.seed
     restarted = ground.restart(first.disk, life.history, first.position, seed)
     began = {**lived.choices.unusual, f"{FIRST}#1": first.kind, f"{FIRST_AT}#1": first.label}
     complaint = complaint_of(restarted)
     if complaint is not None:
         account.broke(began, seed, complaint)
-        return
+        return True
     known = life.told_between(first.position, first.position)
     fault = f"{first.kind}, then {POWER_CUT}"
     here = Following(restarted, first.disk.copy(), seed, lambda _: known, began, fault, set())
     for position, operation in enumerate(restarted.log.operations, 1):
+        if account.is_over():
+            return False
         here.disk.apply(operation)
         _cut(ground, account, here, position)
+    return True

@@ -41,8 +41,8 @@ DOUBLE_FAULTS_MIN: Final = 2_000
 """As `POWER_CUTS_MIN`."""
 
 _UNITS: Final = (
-    (POWER_CUTS, POWER_CUTS_MIN, 0.25),
-    (DOUBLE_FAULTS, DOUBLE_FAULTS_MIN, 0.5),
+    (POWER_CUTS, POWER_CUTS_MIN, 0.6),
+    (DOUBLE_FAULTS, DOUBLE_FAULTS_MIN, 0.8),
     (IO_ERRORS, 0, 1.0),
 )
 """Each with the share of the budget that has gone when it ends."""

@@ -39,8 +39,8 @@ WHOLE_MAX: Final = 100
 THINNED: Final = 4
 """Of so many calls one fails in a longer life, where not all of them are wanted."""
 
-THINNED_MAX: Final = 50
-"""About so many calls of a kind fail at most, where not all of them are wanted."""
+THINNED_WORK: Final = 20_000
+"""About so many operations are done again for a kind of failure, where not all are wanted."""
 
 AFTER: Final = (Persistence.KEPT, Persistence.DROPPED)
 """What may survive a failing disk: the machine goes on, or it dies too."""
@@ -148,7 +148,7 @@ def _explore_life(
 def _stride(ground: Ground, workloads: Workloads, life: Life) -> int:
     if workloads.is_asked_for or ground.scenario.core or life.position <= WHOLE_MAX:
         return 1
-    return max(THINNED, life.position // THINNED_MAX)
+    return max(THINNED, life.position**2 // THINNED_WORK)
 
 
 def fail(ground: Ground, references: References, place: str, fault: Fault) -> Failed:

@@ -107,6 +107,16 @@ def test_every_operation_of_the_first_life_is_cut_however_few_states_are_wanted(
     assert late.reached == 0
 
 
+def test_a_long_life_is_cut_everywhere_but_torn_in_one_way() -> None:
+    """Else it would take the time of many others."""
+    once = explored({POWER_CUTS: 200, DOUBLE_FAULTS: 1, IO_ERRORS: 1})[POWER_CUTS]
+    twice = explored({POWER_CUTS: 500, DOUBLE_FAULTS: 1, IO_ERRORS: 1})[POWER_CUTS]
+    assert once.reached == twice.reached == once.places
+    torn = "power cut, kept some sectors"
+    assert 0 < once.faults[torn] < twice.faults[torn]
+    assert once.faults["power cut, kept everything"] >= (once.places or 0) // 2
+
+
 def test_of_double_faults_it_is_told_at_how_many_places_the_first_one_was() -> None:
     tally = explored({POWER_CUTS: 1, IO_ERRORS: 1})[DOUBLE_FAULTS]
     assert tally.places is not None
