@@ -81,6 +81,19 @@ MUTATIONS: Final = (
         Catch("write_lock_is_taken", "sim", range(20)),
     ),
     Mutation(
+        "lock_waited_for_in_turn",
+        "Of those who wait for the write lock each waits its five seconds after the others.",
+        "P10",
+        (
+            Rewritten(
+                "actors.store_actor:StoreActor._refuse_busy",
+                "self._take_more(taken, len(self._mailbox))",
+                "pass",
+            ),
+        ),
+        Catch("write_lock_is_taken", "sim", range(20)),
+    ),
+    Mutation(
         "reader_moves_the_log",
         "Whoever only reads moves the log into the file when it closes it as the last one.",
         "P2",

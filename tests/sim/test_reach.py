@@ -27,7 +27,7 @@ MET = {
     "several_runs": ("drop", "delay", "duplicate"),
     "storm": ("run_cancelled", "run_completed", "SIGSTOP", "run_resume_prepared", "woke"),
     "views_converge": ("run_snapshot", "SIGKILL"),
-    "silent_server": ("SIGSTOP", "start_refused", "server_displaced"),
+    "silent_server": ("SIGSTOP", '"standing": "claiming"', "server_displaced"),
     "start_in_vain": ("server_failed", "server_ready"),
     "write_lock_is_taken": ("STATE_BUSY", "run_completed"),
     "ten_minutes_asleep": ("stepped", "SIGSTOP", "run_resume_prepared"),

@@ -65,7 +65,10 @@ def recorded_before_it_is_done(s: Scene) -> None:
 
 @scenario(promises=("P2", "P5"))
 def hasty_runner(s: Scene) -> None:
-    """A runner says too much: that it is done, before its effect is settled or begun."""
+    """A runner says too much: that it is done, before its effect is settled or begun.
+
+    Case: D22.
+    """
     going = errand(s, RecoveryKind.IDEMPOTENT)
     hasty = going.runner
 
