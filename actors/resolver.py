@@ -20,6 +20,7 @@ from runtime.errors import RuntimeFault
 from runtime.line_stream import LineStream
 from runtime.process import Child, ChildSpec, ExitStatus
 from store.blobs import Blob
+from store.run_creation import MountSource
 
 RESOLVE_S: Final = 60.0
 """Bound of loading, validating and titling; a title callback has its own 30 s inside."""
@@ -36,6 +37,7 @@ class ResolvedWorkflow:
     workflow_ref: str
     source_path: str
     source_hash: str
+    mounts: tuple[MountSource, ...]
     snapshot: Blob
     run_input: Blob
     title: str | None
@@ -147,6 +149,15 @@ def _ended(child: Child, status: ExitStatus, *, is_loading: bool) -> Found:
     )
 
 
+def _mount(mount: JsonObject) -> MountSource:
+    return MountSource(
+        cast("str", mount["mountPath"]),
+        cast("str", mount["kind"]),
+        cast("str", mount["path"]),
+        cast("str", mount["hash"]),
+    )
+
+
 def _parse(answer: JsonObject) -> Found:
     if answer["outcome"] == "refused":
         return RefusedWorkflow(
@@ -160,6 +171,7 @@ def _parse(answer: JsonObject) -> Found:
         cast("str", answer["workflowRef"]),
         cast("str", source["path"]),
         cast("str", source["hash"]),
+        tuple(_mount(mount) for mount in cast("list[JsonObject]", answer["mounts"])),
         Blob.of_json(answer["definitionSnapshot"]),
         Blob.of_json(answer["input"]),
         cast("str | None", answer.get("title")),

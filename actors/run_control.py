@@ -174,6 +174,7 @@ class RunControl:
             project_path=project_path,
             source_path=found.source_path,
             source_hash=found.source_hash,
+            mounts=found.mounts,
             snapshot=found.snapshot,
             run_input=found.run_input,
             launch_options=Blob.of_json(payload.launch_options),

@@ -21,6 +21,7 @@ from store.authority import Permit
 from store.blobs import Blob
 from store.projects import path_of
 from store.run_claiming import ClaimedRun, launch
+from store.runs import SourceRow
 from store.transaction import Transaction
 from store.workers import Launch
 
@@ -114,7 +115,7 @@ def runner_spec(project_path: str, marker: str) -> ChildSpec:
 
 
 def _envelope(claimed: ClaimedRun, worker_epoch: WorkerEpoch, project_path: str) -> JsonObject:
-    root = claimed.sources[0]
+    root, *mounts = claimed.sources
     return {
         "schema": RUNNER_LAUNCH,
         "runId": claimed.run.run_id,
@@ -122,14 +123,14 @@ def _envelope(claimed: ClaimedRun, worker_epoch: WorkerEpoch, project_path: str)
         "runnerEpoch": worker_epoch,
         "projectPath": project_path,
         "workflowSource": {
-            "root": {
-                "kind": root.source_type,
-                "path": root.source_ref,
-                "hash": root.source_revision,
-            },
-            "mounts": [],
+            "root": _source(root),
+            "mounts": [{"mountPath": mount.mount_path, **_source(mount)} for mount in mounts],
         },
         "definitionDigest": claimed.run.definition_digest.hex(),
         "inputHash": claimed.run.input_hash.hex(),
         "protocolVersion": RUNNER_PROTOCOL_VERSION,
     }
+
+
+def _source(row: SourceRow) -> JsonObject:
+    return {"kind": row.source_type, "path": row.source_ref, "hash": row.source_revision}

@@ -8,10 +8,17 @@ from pydantic.alias_generators import to_camel
 
 from pi_workflows.protocol.canonical import CanonicalError, JsonObject
 from pi_workflows.protocol.ids import EffectId
-from pi_workflows.protocol.states import EffectAttemptOutcome, RecoveryKind, RunStatus, StepOutcome
+from pi_workflows.protocol.states import (
+    EffectAttemptOutcome,
+    MountRole,
+    RecoveryKind,
+    RunStatus,
+    StepOutcome,
+)
 from store.blobs import Blob
 from store.contents import Body, StagedContent
 from store.proposals import (
+    CrossMount,
     FinishAttempt,
     FinishRun,
     ReserveEffect,
@@ -107,6 +114,25 @@ class _FinishAttempt(_Wire):
         )
 
 
+class _CrossMount(_Wire):
+    type: Literal["enterInclude", "exitInclude"]
+    attempt_id: _Id
+    node_id: _Id
+    output: JsonValue = None
+    output_content: dict[str, JsonValue] | None = None
+
+    def transition(self, stage: Stage) -> Transition:
+        if len(self.model_fields_set & {"output", "output_content"}) != 1:
+            raise ProposalMalformed(f"{self.type} has exactly one output")
+        return CrossMount(
+            self.attempt_id,
+            self.node_id,
+            MountRole.ENTRY if self.type == "enterInclude" else MountRole.EXIT,
+            _body(self.output, self.output_content, stage),
+            self.output,
+        )
+
+
 class _ReserveEffect(_Wire):
     type: Literal["reserveEffect"]
     attempt_id: _Id
@@ -169,7 +195,13 @@ class _FinishRun(_Wire):
 
 
 _Wires = Annotated[
-    _StartAttempt | _SetDeadline | _FinishAttempt | _ReserveEffect | _SettleEffect | _FinishRun,
+    _StartAttempt
+    | _SetDeadline
+    | _FinishAttempt
+    | _CrossMount
+    | _ReserveEffect
+    | _SettleEffect
+    | _FinishRun,
     Field(discriminator="type"),
 ]
 

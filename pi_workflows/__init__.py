@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import EffectIdentity as EffectIdentity
     from pi_workflows.authoring import EffectMissing as EffectMissing
     from pi_workflows.authoring import EffectSpec as EffectSpec
+    from pi_workflows.authoring import Exit as Exit
     from pi_workflows.authoring import InputRejected as InputRejected
+    from pi_workflows.authoring import Mount as Mount
+    from pi_workflows.authoring import MountExit as MountExit
     from pi_workflows.authoring import Node as Node
     from pi_workflows.authoring import NotJsonError as NotJsonError
     from pi_workflows.authoring import Observation as Observation
@@ -49,7 +52,10 @@ __all__ = [
     "EffectIdentity",
     "EffectMissing",
     "EffectSpec",
+    "Exit",
     "InputRejected",
+    "Mount",
+    "MountExit",
     "Node",
     "NotJsonError",
     "Observation",

@@ -26,6 +26,12 @@ class AttemptRow(NamedTuple):
     finished_at: int | None
 
 
+class CountRow(NamedTuple):
+    """A number of steps."""
+
+    authored_count: int
+
+
 class LatestRow(NamedTuple):
     """Numbers of the newest try of a node, and whether it became a step."""
 
@@ -35,9 +41,14 @@ class LatestRow(NamedTuple):
 
 
 class LastStepRow(NamedTuple):
-    """The newest step of a run."""
+    """The newest step of a run.
+
+    Attributes:
+        authored_count: steps of nodes that authors declared, up to it.
+    """
 
     step_index: int
+    authored_count: int
     node_id: str
     status: AttemptStatus
     output_hash: bytes | None
@@ -61,7 +72,7 @@ SELECT_LATEST: Final = """
 """
 
 SELECT_LAST_STEP: Final = """
-    SELECT s.step_index, a.node_id, a.status, a.output_hash, a.error_hash
+    SELECT s.step_index, s.authored_count, a.node_id, a.status, a.output_hash, a.error_hash
       FROM run_steps AS s JOIN node_attempts AS a ON a.attempt_id = s.attempt_id
      WHERE s.run_id = :run_id
      ORDER BY s.step_index DESC LIMIT 1
@@ -93,14 +104,23 @@ UPDATE_ATTEMPT_FINISHED: Final = """
 """
 
 INSERT_STEP: Final = """
-    INSERT INTO run_steps (run_id, step_index, attempt_id)
-    VALUES (:run_id, :step_index, :attempt_id)
+    INSERT INTO run_steps (run_id, step_index, attempt_id, authored_count)
+    VALUES (:run_id, :step_index, :attempt_id, :authored_count)
+"""
+
+SELECT_COUNT_AT: Final = """
+    SELECT s.authored_count
+      FROM node_attempts AS a
+      JOIN run_steps AS s ON s.run_id = a.run_id AND s.attempt_id = a.attempt_id
+     WHERE a.run_id = :run_id AND a.node_id = :node_id
+     ORDER BY a.attempt_number DESC LIMIT 1
 """
 
 ROW_STATEMENTS: Final = {
     "SELECT_UNFINISHED": AttemptRow,
     "SELECT_LATEST": LatestRow,
     "SELECT_LAST_STEP": LastStepRow,
+    "SELECT_COUNT_AT": CountRow,
 }
 
 
@@ -208,6 +228,22 @@ def finish(tx: Transaction, attempt: AttemptRow, end: Finish) -> None:
     )
 
 
-def append_step(tx: Transaction, run_id: str, step_index: int, attempt_id: str) -> None:
+def append_step(
+    tx: Transaction, run_id: str, step_index: int, attempt_id: str, authored_count: int
+) -> None:
     """Record a finished attempt as step `step_index`; the primary key refuses a rewrite."""
-    tx.execute(INSERT_STEP, {"run_id": run_id, "step_index": step_index, "attempt_id": attempt_id})
+    tx.execute(
+        INSERT_STEP,
+        {
+            "run_id": run_id,
+            "step_index": step_index,
+            "attempt_id": attempt_id,
+            "authored_count": authored_count,
+        },
+    )
+
+
+def count_at(reading: Reading, run_id: str, node_id: str) -> int:
+    """Return how many authored steps there were up to the newest step of a node; 0 without one."""
+    row = reading.one(CountRow, SELECT_COUNT_AT, {"run_id": run_id, "node_id": node_id})
+    return 0 if row is None else row.authored_count

@@ -4,6 +4,7 @@ Adopting one takes long (measured: a second for 50 MiB on a slow disk), so it is
 loop: `Transaction.take_long`.
 """
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -62,6 +63,13 @@ class IsJsonRow:
 
 
 @dataclass(frozen=True, slots=True)
+class HasMemberRow:
+    """Whether a stored object has a member, be it null."""
+
+    has_member: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarRow:
     """A value inside a stored body; None for what is no text, number or truth value."""
 
@@ -82,6 +90,11 @@ SELECT_IS_JSON: Final = """
     SELECT json_valid(CAST(content AS TEXT)) AS is_json FROM blobs WHERE blob_hash = :blob_hash
 """
 
+SELECT_HAS_MEMBER: Final = """
+    SELECT json_type(CAST(content AS TEXT), :path) IS NOT NULL AS has_member
+      FROM blobs WHERE blob_hash = :blob_hash
+"""
+
 SELECT_SCALAR: Final = """
     SELECT json_type(CAST(content AS TEXT), :path) AS kind,
            CASE WHEN json_type(CAST(content AS TEXT), :path)
@@ -93,6 +106,7 @@ SELECT_SCALAR: Final = """
 ROW_STATEMENTS: Final = {
     "SELECT_BLOB_SIZE": BlobSizeRow,
     "SELECT_IS_JSON": IsJsonRow,
+    "SELECT_HAS_MEMBER": HasMemberRow,
     "SELECT_SCALAR": ScalarRow,
 }
 
@@ -178,6 +192,40 @@ def copy_out(tx: Transaction, blob_hash: bytes, target: Bytes) -> None:
     with tx.connection.blob_open("main", "blobs", "content", row_number, writeable=False) as row:
         while data := row.read(SLICE_BYTES):
             target.append(data)
+
+
+def digest_within(
+    tx: Transaction, blob_hash: bytes, cut: tuple[int, int], before: bytes, after: bytes
+) -> bytes:
+    """Return the SHA-256 of `before`, a stored JSON value, and `after`.
+
+    Args:
+        cut: how many bytes of the value are left out at its beginning and at its end.
+
+    Raises:
+        StoreCorrupt: it is missing or no JSON.
+    """
+    stored = _size(tx, blob_hash)
+    if stored is None or stored.media_type != JSON_MEDIA:
+        raise StoreCorrupt("a JSON value is missing or stored as another media type")
+    hashed = hashlib.sha256(before)
+    left = stored.byte_length - sum(cut)
+    row_number = stored.row_number
+    with tx.connection.blob_open("main", "blobs", "content", row_number, writeable=False) as row:
+        row.seek(cut[0], 0)
+        while left > 0 and (data := row.read(min(left, SLICE_BYTES))):
+            hashed.update(data)
+            left -= len(data)
+    hashed.update(after)
+    return hashed.digest()
+
+
+def has_member(reading: Reading, blob_hash: bytes, name: str) -> bool:
+    """Say whether a stored JSON value is an object with a member of this plain name."""
+    row = reading.one(
+        HasMemberRow, SELECT_HAS_MEMBER, {"blob_hash": blob_hash, "path": f'$."{name}"'}
+    )
+    return row is not None and row.has_member
 
 
 def scalar_at(reading: Reading, blob_hash: bytes, names: list[str]) -> tuple[bool, JsonValue]:

@@ -12,6 +12,7 @@ from pi_workflows.protocol.timestamps import rfc3339
 from pi_workflows.protocol.version import RUN_STATE
 from store import (
     attempts,
+    definitions,
     projection_steps,
     run_queue,
     run_summaries,
@@ -25,6 +26,7 @@ from store.errors import StoreCorrupt
 from store.projection_steps import Step, stored_json, stored_text
 from store.run_retry_view import retrying
 from store.run_summaries import SummaryRow
+from store.runs import SourceRow
 from store.transaction import Reading
 
 EFFECTS_MAX: Final = 256
@@ -128,14 +130,32 @@ def _head(reading: Reading, run: SummaryRow) -> JsonObject:
         head["runTitle"] = run.title
     if run.finished_at is not None:
         head["finishedAt"] = rfc3339(run.finished_at)
-    for source in runs.sources(reading, run.run_id):
-        if not source.mount_path:
-            head["workflowSource"] = {
-                "kind": source.source_type,
-                "path": source.source_ref,
-                "hash": source.source_revision,
-            }
+    head.update(_sources(reading, run))
     return head
+
+
+def _sources(reading: Reading, run: SummaryRow) -> JsonObject:
+    """Return where the workflow and all that it includes come from."""
+    root, *mounts = runs.sources(reading, run.run_id)
+    shown: JsonObject = {"workflowSource": _source(root)}
+    if mounts:
+        digest = runs.require(reading, run.run_id).definition_digest
+        definition = definitions.load(reading, digest)
+        included: list[JsonValue] = [
+            {
+                "mountPath": [*mount.mount_path.split("/")],
+                "workflowName": definition.mounts[mount.mount_path].name,
+                "source": _source(mount),
+            }
+            for mount in mounts
+        ]
+        shown["workflowSources"] = included
+        shown["definitionDigest"] = f"sha256:{digest.hex()}"
+    return shown
+
+
+def _source(row: SourceRow) -> JsonObject:
+    return {"kind": row.source_type, "path": row.source_ref, "hash": row.source_revision}
 
 
 def _history(recorded: list[Step]) -> JsonObject:

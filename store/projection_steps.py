@@ -6,6 +6,7 @@ from typing import Final
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, load_stored
 from pi_workflows.protocol.content import JSON_MEDIA
+from pi_workflows.protocol.definition import exit_of
 from pi_workflows.protocol.states import (
     OUTCOME_OF_ATTEMPT,
     AttemptStatus,
@@ -120,13 +121,17 @@ def steps(
 
 
 def outputs(recorded: Sequence[Step]) -> JsonObject:
-    """Return the latest `ok` output by node; any later other outcome of the node removes it."""
+    """Return the latest `ok` output by node; any later other outcome of the node removes it.
+
+    An exit gives its output to its mount too.
+    """
     folded: JsonObject = {}
     for step in recorded:
-        if step.outcome is StepOutcome.OK:
-            folded[step.node_id] = step.output
-        else:
-            folded.pop(step.node_id, None)
+        for name in _names(step):
+            if step.outcome is StepOutcome.OK:
+                folded[name] = step.output
+            else:
+                folded.pop(name, None)
     return folded
 
 
@@ -140,8 +145,15 @@ def results(recorded: Sequence[Step]) -> JsonObject:
             result["output"] = step.output
         if step.error is not None:
             result["error"] = step.error
-        folded[step.node_id] = result
+        for name in _names(step):
+            folded[name] = result
     return folded
+
+
+def _names(step: Step) -> list[str]:
+    """Return under which names a step is known: an exit stands for its mount too."""
+    left = exit_of(step.node_id)
+    return [step.node_id] if left is None else [step.node_id, left[0]]
 
 
 def projected(step: Step) -> JsonObject:

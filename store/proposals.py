@@ -7,7 +7,7 @@ from pi_workflows.protocol.canonical import JsonValue
 from pi_workflows.protocol.content import ContentReference
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.ids import EffectId, RunId, WorkerEpoch
-from pi_workflows.protocol.states import EffectAttemptOutcome, RunStatus, StepOutcome
+from pi_workflows.protocol.states import EffectAttemptOutcome, MountRole, RunStatus, StepOutcome
 from store.blobs import Blob
 from store.contents import Body, StagedContent
 
@@ -57,6 +57,21 @@ class FinishAttempt:
     error_text: str | None
     receipt: Body | None
     retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CrossMount:
+    """End the running try, which has entered or left an included workflow, and record it.
+
+    Attributes:
+        output_value: the parsed output; None for a staged one.
+    """
+
+    attempt_id: str
+    node_id: str
+    role: MountRole
+    output: Body
+    output_value: JsonValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +125,15 @@ class FinishRun:
     error: Blob | None
 
 
-Transition = StartAttempt | SetDeadline | FinishAttempt | ReserveEffect | SettleEffect | FinishRun
+Transition = (
+    StartAttempt
+    | SetDeadline
+    | FinishAttempt
+    | CrossMount
+    | ReserveEffect
+    | SettleEffect
+    | FinishRun
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +168,8 @@ def _bodies(transition: Transition) -> tuple[Body | None, ...]:
     match transition:
         case FinishAttempt():
             return transition.output, transition.receipt
+        case CrossMount():
+            return (transition.output,)
         case SettleEffect():
             return (transition.result,)
         case _:

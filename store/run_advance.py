@@ -12,6 +12,7 @@ from pi_workflows.protocol.states import (
     ATTEMPT_OF_OUTCOME,
     AttemptStatus,
     EffectStatus,
+    MountRole,
     RunStatus,
     StepOutcome,
 )
@@ -23,6 +24,7 @@ from store.effect_errors import EffectNotDueError
 from store.errors import ProposalRefused
 from store.proposals import (
     Advanced,
+    CrossMount,
     FinishAttempt,
     FinishRun,
     Granted,
@@ -34,6 +36,7 @@ from store.proposals import (
     Transition,
 )
 from store.resources import Recorder, node_event
+from store.run_crossings import check_crossing
 from store.run_effects import RunEffects
 from store.run_ending import RunEnd, end_run
 from store.run_frontier import Frontier, LastStep
@@ -43,7 +46,7 @@ from store.run_standing import StandingRow, standing
 from store.transaction import Transaction
 
 if TYPE_CHECKING:
-    from pi_workflows.protocol.canonical import JsonObject
+    from pi_workflows.protocol.canonical import JsonObject, JsonValue
 
 
 def advance(tx: Transaction, permit: Permit, message: Message) -> Advanced:
@@ -90,7 +93,7 @@ class _Advance:
         self._run = run
         self._message = message
         self._attempt = found.attempt
-        self._frontier = Frontier(tx, found.last, message.definition)
+        self._frontier = Frontier(tx, run.run_id, found.last, message.definition)
         self._effects = RunEffects(tx, recorder)
         self.status_detail = run.status_detail
         self.ended = False
@@ -123,6 +126,8 @@ class _Advance:
                 self._set_deadline(transition)
             case FinishAttempt():
                 self._finish(transition)
+            case CrossMount():
+                self._cross(transition)
             case ReserveEffect():
                 return self._reserve(transition)
             case SettleEffect():
@@ -169,7 +174,7 @@ class _Advance:
         legal = self._frontier.follows()
         if not isinstance(legal, GoTo) or legal.node_id != node_id:
             raise ProposalRefused("this node is not the next one")
-        if self._frontier.at_limit:
+        if self._frontier.at_limit(node_id):
             raise ProposalRefused("the run has reached its step limit")
 
     def _set_deadline(self, budget: SetDeadline) -> None:
@@ -188,7 +193,10 @@ class _Advance:
         attempt = self._running(finish.attempt_id)
         if attempt.node_id != finish.node_id:
             raise ProposalRefused("the attempt belongs to another node")
-        self._effects.check_settled(attempt, self._node(attempt.node_id), finish.outcome)
+        node = self._node(attempt.node_id)
+        if node.role is not None and finish.outcome is StepOutcome.OK:
+            raise ProposalRefused("this node crosses a mount")
+        self._effects.check_settled(attempt, node, finish.outcome)
         again = self._retry_of(attempt, finish.outcome) if finish.retry else None
         tx = self._tx
         end = attempts.Finish(
@@ -209,14 +217,57 @@ class _Advance:
         self._attempt = None
         self.progressed = True
         if again is not None:
-            self._effects.check_given_back(attempt, self._node(attempt.node_id))
+            self._effects.check_given_back(attempt, node)
             self._wait_for_retry(again)
             return
-        index = self._frontier.step_count
-        attempts.append_step(tx, self._run.run_id, index, attempt.attempt_id)
-        step = LastStep(index, attempt.node_id, finish.outcome, end.output_hash, finish.error_text)
+        ended = (finish.outcome, end.output_hash, finish.error_text)
         is_read = not isinstance(finish.output, StagedContent)
-        self._frontier.append(step, finish.output_value, is_read=is_read)
+        self._append(attempt, node, ended, finish.output_value, is_read=is_read)
+
+    def _cross(self, cross: CrossMount) -> None:
+        attempt = self._running(cross.attempt_id)
+        if attempt.node_id != cross.node_id:
+            raise ProposalRefused("the attempt belongs to another node")
+        node = self._node(attempt.node_id)
+        check_crossing(self._tx, node, attempt.visit, cross, self._frontier.last)
+        output_hash = contents.put_optional(self._tx, cross.output)
+        entered = cross.role is MountRole.ENTRY
+        payload: JsonObject = {"outputStored": True}
+        if entered:
+            payload["invocation"] = attempt.visit
+        else:
+            payload["exit"] = node.exit_name
+        event = "include_entered" if entered else "include_exited"
+        self._recorder.record(node_event(event, attempt.node_id, attempt.attempt_id, payload))
+        end = attempts.Finish(ATTEMPT_OF_OUTCOME[StepOutcome.OK], output_hash)
+        attempts.finish(self._tx, attempt, end)
+        self._attempt = None
+        self.progressed = True
+        is_read = not isinstance(cross.output, StagedContent)
+        ended = (StepOutcome.OK, output_hash, None)
+        self._append(attempt, node, ended, cross.output_value, is_read=is_read)
+
+    def _append(
+        self,
+        attempt: AttemptRow,
+        node: SnapshotNode,
+        ended: tuple[StepOutcome, bytes | None, str | None],
+        output: "JsonValue",
+        *,
+        is_read: bool,
+    ) -> None:
+        """Record a finished attempt as the next step.
+
+        Args:
+            ended: outcome, hash of the output, text of the error.
+            is_read: `output` is the output; else it is read when a switch asks for it.
+        """
+        index, count = self._frontier.step_count, self._frontier.authored_count
+        if node.role is None:
+            count += 1
+        attempts.append_step(self._tx, self._run.run_id, index, attempt.attempt_id, count)
+        step = LastStep(index, count, attempt.node_id, *ended)
+        self._frontier.append(step, output, is_read=is_read)
 
     def _retry_of(self, attempt: AttemptRow, outcome: StepOutcome | None) -> NextTry:
         """Return the try that follows one that ends so; None stands for any outcome.
@@ -285,7 +336,7 @@ class _Advance:
             if legal.status is not finish.status:
                 raise ProposalRefused(f"the last step ends the run as {legal.status}")
             return
-        if not self._frontier.at_limit or finish.status is not RunStatus.FAILED:
+        if not self._frontier.at_limit(legal.node_id) or finish.status is not RunStatus.FAILED:
             raise ProposalRefused("the graph goes on from the last step")
 
     def _node(self, node_id: str) -> SnapshotNode:

@@ -15,6 +15,23 @@ from store.transaction import Transaction
 
 
 @dataclass(frozen=True, slots=True)
+class MountSource:
+    """Where an included workflow comes from.
+
+    Attributes:
+        mount_path: the mounts from the root down, joined by `/`.
+        source_type: `file`.
+        source_ref: absolute path of the file.
+        source_revision: SHA-256 of its bytes, 64 hex digits.
+    """
+
+    mount_path: str
+    source_type: str
+    source_ref: str
+    source_revision: str
+
+
+@dataclass(frozen=True, slots=True)
 class NewRun:
     """Everything a run is made of, resolved, validated and hashed before the transaction.
 
@@ -24,6 +41,7 @@ class NewRun:
         source_path: absolute path of the root source file.
         source_hash: SHA-256 of that file, 64 hex digits.
         origin_session_id: None exactly when the run is headless.
+        mounts: the sources of all that it includes.
     """
 
     run_id: RunId
@@ -37,6 +55,7 @@ class NewRun:
     launch_options: blobs.Blob
     title: str | None
     origin_session_id: str | None
+    mounts: tuple[MountSource, ...] = ()
 
     @property
     def mode(self) -> ExecutionMode:
@@ -64,7 +83,7 @@ INSERT_RUN: Final = """
 
 INSERT_SOURCE: Final = """
     INSERT INTO run_sources (run_id, mount_path, source_type, source_ref, source_revision)
-    VALUES (:run_id, '', 'file', :source_path, :source_hash)
+    VALUES (:run_id, :mount_path, :source_type, :source_ref, :source_revision)
 """
 
 INSERT_BINDING: Final = """
@@ -120,14 +139,17 @@ def _insert(tx: Transaction, new: NewRun, recovers: RecoveryLink | None) -> None
             "now": tx.now,
         },
     )
-    tx.execute(
-        INSERT_SOURCE,
-        {
-            "run_id": new.run_id,
-            "source_path": new.source_path,
-            "source_hash": new.source_hash,
-        },
-    )
+    for source in (MountSource("", "file", new.source_path, new.source_hash), *new.mounts):
+        tx.execute(
+            INSERT_SOURCE,
+            {
+                "run_id": new.run_id,
+                "mount_path": source.mount_path,
+                "source_type": source.source_type,
+                "source_ref": source.source_ref,
+                "source_revision": source.source_revision,
+            },
+        )
     tx.execute(
         INSERT_BINDING,
         {

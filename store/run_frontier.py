@@ -9,12 +9,13 @@ from pi_workflows.protocol.definition import (
     EndRun,
     GoTo,
     SwitchEdge,
+    enclosing_mounts,
     output_names,
     result_record,
     route,
 )
 from pi_workflows.protocol.states import OUTCOME_OF_ATTEMPT, StepOutcome
-from store import blobs, contents
+from store import attempts, blobs, contents
 from store.attempts import LastStepRow
 from store.transaction import Reading, Transaction
 
@@ -23,11 +24,13 @@ class LastStep(NamedTuple):
     """The newest step, as routing needs it.
 
     Attributes:
+        authored_count: steps of nodes that authors declared, up to it.
         output_hash: None where no output is stored.
         error_text: None when the outcome is ok.
     """
 
     step_index: int
+    authored_count: int
     node_id: str
     outcome: StepOutcome
     output_hash: bytes | None
@@ -38,10 +41,15 @@ class Frontier:
     """The end of a run's recorded steps; moves on with each step that is appended."""
 
     def __init__(
-        self, tx: Transaction, last: LastStepRow | None, definition: DefinitionSnapshot
+        self,
+        tx: Transaction,
+        run_id: str,
+        last: LastStepRow | None,
+        definition: DefinitionSnapshot,
     ) -> None:
         """Stand behind the newest step; its output is read only when a switch asks for it."""
         self._tx = tx
+        self._run_id = run_id
         self._definition = definition
         self._last = _last_step(tx, last)
         self._output: JsonValue = None
@@ -58,9 +66,24 @@ class Frontier:
         return 0 if self._last is None else self._last.step_index + 1
 
     @property
-    def at_limit(self) -> bool:
-        """True when the definition allows no further step."""
-        return self.step_count >= self._definition.max_steps
+    def authored_count(self) -> int:
+        """How many steps of nodes that authors declared are recorded."""
+        return 0 if self._last is None else self._last.authored_count
+
+    def at_limit(self, node_id: str) -> bool:
+        """Say whether the run, or a mount around the node, allows no step of it.
+
+        Transitions into mounts and out of them are not counted, so nothing forbids them.
+        """
+        node = self._definition.nodes.get(node_id)
+        if node is None or node.role is not None:
+            return False
+        count = self.authored_count
+        return count >= self._definition.max_steps or any(
+            count - attempts.count_at(self._tx, self._run_id, mount)
+            >= self._definition.mounts[mount].max_steps
+            for mount in enclosing_mounts(node.mount_path)
+        )
 
     def append(self, step: LastStep, output: JsonValue, *, is_read: bool = True) -> None:
         """Move on to a step that was just recorded with this output.
@@ -116,5 +139,10 @@ def _last_step(reading: Reading, row: LastStepRow | None) -> LastStep | None:
         return None
     error = None if row.error_hash is None else blobs.read_text(reading, row.error_hash)
     return LastStep(
-        row.step_index, row.node_id, OUTCOME_OF_ATTEMPT[row.status], row.output_hash, error
+        row.step_index,
+        row.authored_count,
+        row.node_id,
+        OUTCOME_OF_ATTEMPT[row.status],
+        row.output_hash,
+        error,
     )

@@ -37,7 +37,7 @@ SELECT_STANDING: Final = """
            l.generation, l.owner_type, l.owner_id, l.token_hash, l.expires_at,
            a.attempt_id, a.run_id, a.node_id, a.visit, a.attempt_number, a.node_type, a.status,
            a.timeout_ms, a.started_at, a.finished_at,
-           s.step_index, e.node_id, e.status, e.output_hash, e.error_hash,
+           s.step_index, s.authored_count, e.node_id, e.status, e.output_hash, e.error_hash,
            m.request_fingerprint, m.outcome, m.accepted_revision, m.result_hash, m.error_hash
       FROM runs AS r
       JOIN resources AS o ON o.resource_id = r.resource_id

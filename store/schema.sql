@@ -438,9 +438,12 @@ CREATE TABLE run_sources (
 
 -- The finished attempts of a run in order, from 0 without gaps.
 CREATE TABLE run_steps (
-    run_id     TEXT    NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
-    step_index INTEGER NOT NULL CHECK (step_index >= 0),
-    attempt_id TEXT    NOT NULL REFERENCES node_attempts (attempt_id),
+    run_id         TEXT    NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
+    step_index     INTEGER NOT NULL CHECK (step_index >= 0),
+    attempt_id     TEXT    NOT NULL REFERENCES node_attempts (attempt_id),
+    -- Steps so far of nodes that authors declared, this one among them: what bounds of steps
+    -- count, since going into a mount and out of it is free.
+    authored_count INTEGER NOT NULL CHECK (authored_count >= 0),
     -- Two writers cannot both append step n.
     PRIMARY KEY (run_id, step_index),
     -- An attempt is recorded once; a repeated finish cannot add a second step.

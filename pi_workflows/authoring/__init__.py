@@ -14,7 +14,7 @@ from pi_workflows.authoring.errors import (
     ProcessRefused,
     UpdateRefused,
 )
-from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.handles import Exit, Mount, MountExit, Node
 from pi_workflows.authoring.observation import (
     Absent,
     Applied,
@@ -42,7 +42,10 @@ __all__ = [
     "EffectIdentity",
     "EffectMissing",
     "EffectSpec",
+    "Exit",
     "InputRejected",
+    "Mount",
+    "MountExit",
     "Node",
     "NotJsonError",
     "Observation",

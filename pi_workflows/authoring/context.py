@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from pi_workflows.authoring.codec import Codec
@@ -11,7 +12,7 @@ from pi_workflows.authoring.errors import (
     ProcessRefused,
     UpdateRefused,
 )
-from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.handles import Exit, Mount, Node
 from pi_workflows.authoring.updates import Update, progress
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.progress import OVERALL_KEY, ProgressStatus
@@ -94,15 +95,17 @@ class Processes(Protocol):
 class Ctx(Generic[I]):
     """The context of one visit of one node; read-only. The type parameter is the input's type.
 
-    Only the runner makes one (a unit test of `node.fn` may).
+    Only the runner makes one (a unit test of `node.fn` may). The code of an included workflow
+    sees what belongs to the current invocation, as if it were a run of its own.
 
     Args:
-        input: the run's input as the author's type.
+        input: the workflow's input as the author's type.
         outputs: latest `ok` output per node; a later other outcome removes it.
         results: latest result per node, whatever its outcome.
-        visit: 1 plus the recorded steps of this node in this run.
+        visit: 1 plus the recorded steps of this node in this run, or invocation.
         attempt: 1 plus the failed tries of this visit.
         codecs: output codec of every node.
+        exits: codec of every exit, by mount and exit name.
         cancelled: says whether the node should stop; safe to call from any thread.
         effect: None for a node that declares none.
         publish: sends an update; None for code that may not publish.
@@ -114,6 +117,7 @@ class Ctx(Generic[I]):
         "_cancelled",
         "_codecs",
         "_effect",
+        "_exits",
         "_input",
         "_outputs",
         "_processes",
@@ -137,6 +141,7 @@ class Ctx(Generic[I]):
         effect: EffectIdentity | None = None,
         publish: Callable[[Update], None] | None = None,
         processes: Processes | None = None,
+        exits: Mapping[str, Mapping[str, Codec]] = MappingProxyType({}),
     ) -> None:
         self._run_id = run_id
         self._input = input
@@ -149,10 +154,11 @@ class Ctx(Generic[I]):
         self._effect = effect
         self._publish = publish
         self._processes = processes
+        self._exits = exits
 
     @property
     def input(self) -> I:
-        """The run's input; the same at every node."""
+        """The workflow's input; the same at every node of a run, or of an invocation."""
         return self._input
 
     @property
@@ -283,9 +289,24 @@ class Ctx(Generic[I]):
             return None
         return cast("T", self._load(node.node_id))
 
-    def result(self, node: Node[Any]) -> StepResult | None:
-        """Return how the node's latest attempt ended; None when it has not run."""
-        return self._results.get(node.node_id)
+    def exited(self, mount: Mount, exit_: Exit[T]) -> T | None:
+        """Return what the included workflow carried out, if it was last left by this exit.
+
+        None also when it was not entered yet, and while it is inside.
+        """
+        left = self._outputs.get(mount.mount_name)
+        if not isinstance(left, dict) or left.get("exit") != exit_.exit_name:
+            return None
+        codec = self._exits[mount.mount_name][exit_.exit_name]
+        return cast("T", codec.load(left["output"]))
+
+    def result(self, node: Node[Any] | Mount) -> StepResult | None:
+        """Return how the latest attempt ended; None when it has not run.
+
+        Of a mount it is the latest transition into it or out of it.
+        """
+        name = node.mount_name if isinstance(node, Mount) else node.node_id
+        return self._results.get(name)
 
     def _load(self, node_id: str) -> Any:  # noqa: ANN401 - the handle carries the type
         return self._codecs[node_id].load(self._outputs[node_id])

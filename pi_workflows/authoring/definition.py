@@ -1,14 +1,17 @@
 """A built workflow: frozen, checked, and ready for the runner."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Generic, TypeAlias
+
+from typing_extensions import TypeVar
 
 from pi_workflows.authoring.codec import ANY_JSON, Codec, broken_rules
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.errors import InputRejected, Location
+from pi_workflows.authoring.mounts import Entry, ExitDefinition, Include, Leaving, Mounted
 from pi_workflows.authoring.shell import ShellResult
 from pi_workflows.authoring.snapshot import snapshot_of
 from pi_workflows.authoring.timeouts import Timeout
@@ -17,6 +20,8 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_byt
 from pi_workflows.protocol.definition import Edge
 from pi_workflows.protocol.retry import RetryRule
 from pi_workflows.protocol.states import NodeType
+
+C = TypeVar("C", default=Any)
 
 WORKFLOW_SUFFIX: Final = ".workflow.py"
 
@@ -74,6 +79,9 @@ class NodeDefinition:
         shell: None for all but shell nodes.
         retry: None for nodes that are tried once.
         location: where the author declared it.
+        mount_path: whose code it is: the mounts from the root down, joined by `/`; empty for the
+            root's. An entry is its parent's code, an exit its child's.
+        crossing: which mount it enters or leaves; None for nodes that authors declare.
     """
 
     node_id: str
@@ -89,6 +97,13 @@ class NodeDefinition:
     shell: ShellOptions | None
     retry: RetryRule | None
     location: Location
+    mount_path: str = ""
+    crossing: Entry | Leaving | None = None
+
+    @property
+    def local_id(self) -> str:
+        """Its id in the workflow whose code it is."""
+        return self.node_id[len(self.mount_path) + 1 :] if self.mount_path else self.node_id
 
     @property
     def action_type(self) -> str:
@@ -97,16 +112,20 @@ class NodeDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
-    """A built workflow.
+class Definition(Generic[C]):
+    """A built workflow; the type parameter is the type of its input.
 
     Attributes:
         contract_id: stable identity of input and exits; None when it has none.
-        nodes: by node id, in order of declaration.
+        nodes: by node id, in order of declaration; compiled, those of all mounts are among them.
         edges: the one outgoing edge of each node that has one, by its node id.
         start_at: id of the first node.
         max_steps: recorded attempts after which the run fails.
-        source: the file that holds it, as the author said; None when unsaid.
+        source: the file that holds it.
+        owner: identity of the `Workflow` that built it.
+        exits: by name; they count only where another workflow includes this one.
+        includes: by mount name, what compilation has still to put in place; compiled, empty.
+        mounts: by mount path, what compilation has put in place.
     """
 
     name: str
@@ -118,7 +137,11 @@ class Definition:
     start_at: str
     max_steps: int
     presentation_prompt: str | PresentationCallback | None
-    source: Path | None
+    source: Path
+    owner: object
+    exits: Mapping[str, ExitDefinition]
+    includes: Mapping[str, Include]
+    mounts: Mapping[str, Mounted] = field(default_factory=dict)
 
     def snapshot(self) -> JsonObject:
         """Return `pi-workflows.definition-snapshot.v1`: all but the callables."""
@@ -129,8 +152,20 @@ class Definition:
         return digest_hex(canonical_bytes(self.snapshot()))
 
     def codecs(self) -> Mapping[str, Codec]:
-        """Return the output codec of every node."""
-        return {node_id: node.codec for node_id, node in self.nodes.items()}
+        """Return the output codec of every node that its own code can name."""
+        return {
+            node_id: node.codec
+            for node_id, node in self.nodes.items()
+            if not node.mount_path and node.crossing is None
+        }
+
+    def exit_codecs(self) -> Mapping[str, Mapping[str, Codec]]:
+        """Return the codecs of the exits of every mount that its own code can name."""
+        return {
+            path: {name: exit_.codec for name, exit_ in mounted.child.exits.items()}
+            for path, mounted in self.mounts.items()
+            if "/" not in path
+        }
 
     def accept_input(self, value: JsonValue) -> JsonValue:
         """Validate an input and return its normal form, which is the run's immutable input.
@@ -142,7 +177,7 @@ class Definition:
             InputRejected: the input model refuses it.
             NotJsonError: it is not JSON, or its normal form would not read back equal.
         """
-        where = f'workflow "{self.name}" input'
+        where = self._where
         plain = ANY_JSON.dump(value, where=where)
         fields = broken_rules(self.input_codec, plain)
         absent = plain is None
@@ -152,3 +187,18 @@ class Definition:
         if fields:
             raise InputRejected(self.name, fields, absent=absent)
         return self.input_codec.dump(self.input_codec.load(plain), where=where)
+
+    def accept_mapped(self, value: object) -> JsonValue:
+        """Normalise an input that a parent's mapper has made; None stands for no input.
+
+        Raises:
+            InputRejected: no input was made, and the input model needs one.
+            NotJsonError: it does not fit the declared type, or would not read back equal.
+        """
+        if value is None:
+            return self.accept_input(None)
+        return self.input_codec.dump(value, where=self._where)
+
+    @property
+    def _where(self) -> str:
+        return f'workflow "{self.name}" input'

@@ -24,7 +24,7 @@ def find(reference: str, project_dir: Path, home: Path) -> Path:
         SourceUnknown: nothing is there; the text says where was looked, and lists the names that
             exist, nearest first.
     """
-    if "/" in reference or "\\" in reference or reference.endswith(WORKFLOW_SUFFIX):
+    if is_path(reference):
         path = (project_dir / reference).absolute()
         if not _exists(path):
             raise SourceUnknown(reference, f"there is no workflow file {path}.")
@@ -33,6 +33,11 @@ def find(reference: str, project_dir: Path, home: Path) -> Path:
     if reference not in names:
         raise _unknown(reference, sorted(names), project_dir, home)
     return names[reference]
+
+
+def is_path(reference: str) -> bool:
+    """Say whether a reference is a path, not a name."""
+    return "/" in reference or "\\" in reference or reference.endswith(WORKFLOW_SUFFIX)
 
 
 def list_names(project_dir: Path, home: Path) -> dict[str, Path]:

@@ -1,15 +1,17 @@
 """How edges are drawn between the nodes of a workflow: one call per edge."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pi_workflows.authoring.callables import caller_location
 from pi_workflows.authoring.choices import ROUTE_PATH
 from pi_workflows.authoring.errors import Problems
 from pi_workflows.authoring.graph import INVALID, DeclaredEdge
-from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.handles import MountExit, Source, Target
 from pi_workflows.authoring.route import K, Route
 from pi_workflows.protocol.definition import OUTCOME_PATH
+
+_EXIT_ROUTE_PATH: Final = "$.output.route"
 
 
 class Edges:
@@ -24,33 +26,35 @@ class Edges:
         self._edges: list[DeclaredEdge] = []
         self._built = False
 
-    def edge(self, source: Node[Any], target: Node[Any]) -> None:
+    def edge(self, source: Source[Any], target: Target) -> None:
         """Go from `source` to `target` after outcome `ok`; any other outcome ends the run."""
         self._draw(
             DeclaredEdge(call="wf.edge", source=source, location=caller_location(), to=target)
         )
 
-    def switch(self, node: Node[Any], on: str, cases: Mapping[Any, Node[Any]]) -> None:
+    def switch(self, node: Source[Any], on: str, cases: Mapping[Any, Target]) -> None:
         """Choose the target by a value of the node's output or result.
 
         Args:
-            on: dotted path below `$.` or `$output.` (the output) or `$result.` (the record).
+            on: dotted path below `$.` or `$output.` (the output) or `$result.` (the record). The
+                output at a mount's exit is `{exit, output}`.
             cases: targets by value: text, number, boolean, or an enum member of one of them. A
                 value without a case fails the run.
         """
         self._switch("wf.switch", node, on, cases)
 
-    def route(self, node: Node[Route[K]], cases: Mapping[K, Node[Any]]) -> None:
+    def route(self, node: Source[Route[K]], cases: Mapping[K, Target]) -> None:
         """Choose the target by the `route` of the node's output; every member needs a case."""
-        self._switch("wf.route", node, ROUTE_PATH, cases)
+        path = _EXIT_ROUTE_PATH if isinstance(node, MountExit) else ROUTE_PATH
+        self._switch("wf.route", node, path, cases)
 
     def on_outcome(
         self,
-        node: Node[Any],
+        node: Source[Any],
         *,
-        ok: Node[Any],
-        failed: Node[Any] | None = None,
-        timed_out: Node[Any] | None = None,
+        ok: Target,
+        failed: Target | None = None,
+        timed_out: Target | None = None,
     ) -> None:
         """Choose the target by how the node ended; this alone routes after a failure.
 
@@ -58,7 +62,7 @@ class Edges:
             failed: None ends the run `failed` with the node's error.
             timed_out: None ends the run `timed_out` with the node's error.
         """
-        cases = {"ok": ok}
+        cases: dict[str, Target] = {"ok": ok}
         if failed is not None:
             cases["failed"] = failed
         if timed_out is not None:

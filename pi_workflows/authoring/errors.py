@@ -229,18 +229,40 @@ class Problems:
         message: str,
         *,
         node: str | None = None,
+        mount: str | None = None,
+        exit_: str | None = None,
         fix: str | None = None,
         location: Location | None = None,
     ) -> None:
-        """Note one problem, of a node when `node` is given, else of the workflow."""
-        subject = self._workflow if node is None else f'{self._workflow}, node "{node}"'
+        """Note one problem, of what is named, else of the workflow."""
+        parts = {"node": node, "mount": mount, "exit": exit_}
+        named = [f', {kind} "{name}"' for kind, name in parts.items() if name is not None]
+        subject = "".join([self._workflow, *named])
         self._found.append(
             Problem(code=code, subject=subject, message=message, fix=fix, location=location)
         )
 
+    def adopt(self, found: Sequence[Problem]) -> None:
+        """Note the problems of another workflow; those noted before are not said twice."""
+        self._found += [problem for problem in found if problem not in self._found]
+
+    @property
+    def found(self) -> tuple[Problem, ...]:
+        """All that was noted so far."""
+        return tuple(self._found)
+
     def fail(self) -> NoReturn:
         """Raise what was found; there must be something."""
         raise DefinitionError(self._found)
+
+    def fail_if_any(self) -> None:
+        """Raise what was found, if anything was.
+
+        Raises:
+            DefinitionError: with all of it.
+        """
+        if self._found:
+            self.fail()
 
     def copy(self) -> "Problems":
         """Return a collector that starts with the same problems."""

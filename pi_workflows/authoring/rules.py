@@ -54,10 +54,10 @@ def contract_id_rule(contract_id: object) -> str | None:
     return None
 
 
-def node_name_rule(name: str) -> str | None:
-    """Check a node's name."""
-    if _NODE_NAME.fullmatch(name) is None:
-        return "a node is named by letters, digits, _ and -, starting with a letter or _."
+def node_name_rule(name: object, kind: str = "a node") -> str | None:
+    """Check the name of a node, or of a mount, exit or route, as `kind` says."""
+    if not isinstance(name, str) or _NODE_NAME.fullmatch(name) is None:
+        return f"{kind} is named by letters, digits, _ and -, starting with a letter or _."
     if name.startswith(_ENGINE_PREFIX):
         return f"names starting with {_ENGINE_PREFIX} belong to the engine; choose another."
     if _DUNDER.fullmatch(name) is not None:
@@ -164,4 +164,26 @@ def outcome_cases_rule(on: str, cases: Mapping[str, object]) -> str | None:
     unknown = sorted(case for case in cases if case not in _ROUTED_OUTCOMES)
     if unknown:
         return f'no step ends "{unknown[0]}"; outcomes are ok, failed and timed_out.'
+    return None
+
+
+def mapper_rule(mapper: object) -> str | None:
+    """Check the input mapper of an include; None is fine."""
+    if mapper is None:
+        return None
+    if not callable(mapper) or with_context(mapper) is None:
+        return "input is a function of the context, or of nothing, that gives the child's input."
+    if is_async(mapper) or yields(mapper):
+        return "input is an ordinary function, neither async nor a generator."
+    return None
+
+
+def validator_rule(validate: object) -> str | None:
+    """Check the validator of an exit; None is fine."""
+    if validate is None:
+        return None
+    if not callable(validate) or not takes(validate, 1):
+        return "validate is a function of the output that returns it, or raises."
+    if is_async(validate) or yields(validate):
+        return "validate is an ordinary function, neither async nor a generator."
     return None

@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING
 
+from pi_workflows.authoring.mounts import Entry, Leaving
 from pi_workflows.authoring.timeouts import Computed, DefaultTimeout, Fixed, Unlimited
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.definition import Edge, PlainEdge
+from pi_workflows.protocol.states import MountRole
 from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ def snapshot_of(definition: "Definition") -> JsonObject:
     Nodes are sorted by id and edges by source, so that moving code about in the file changes
     nothing. Callables, computed timeouts and parsers leave at most a mark.
     """
+    mounts = sorted(definition.mounts.items())
     snapshot: JsonObject = {
         "schema": DEFINITION_SNAPSHOT,
         "name": definition.name,
@@ -24,7 +27,7 @@ def snapshot_of(definition: "Definition") -> JsonObject:
         "maxSteps": definition.max_steps,
         "nodes": [_node(node) for _, node in sorted(definition.nodes.items())],
         "edges": [_edge(source, edge) for source, edge in sorted(definition.edges.items())],
-        "mounts": [],
+        "mounts": [_mount(path, mounted.child) for path, mounted in mounts],
         "settings": None,
     }
     if definition.contract_id is not None:
@@ -32,8 +35,22 @@ def snapshot_of(definition: "Definition") -> JsonObject:
     return snapshot
 
 
+def _mount(path: str, child: "Definition") -> JsonObject:
+    stored: JsonObject = {
+        "path": path,
+        "name": child.name,
+        "startAt": child.start_at,
+        "maxSteps": child.max_steps,
+        "exits": [*sorted(child.exits)],
+    }
+    if child.contract_id is not None:
+        stored["contractId"] = child.contract_id
+    return stored
+
+
 def _node(node: "NodeDefinition") -> JsonObject:
     stored: JsonObject = {"id": node.node_id, "type": node.node_type.value}
+    stored.update(_place(node))
     match node.timeout:
         case Fixed(timeout_ms):
             stored["timeoutMs"] = timeout_ms
@@ -49,6 +66,20 @@ def _node(node: "NodeDefinition") -> JsonObject:
     if node.retry is not None:
         stored["retry"] = node.retry.stored()
     return stored
+
+
+def _place(node: "NodeDefinition") -> JsonObject:
+    """Return which mount a node belongs to, and whether it enters or leaves one."""
+    placed: JsonObject = {}
+    if node.mount_path:
+        placed |= {"mountPath": node.mount_path, "localId": node.local_id}
+    if isinstance(node.crossing, Entry):
+        placed["role"] = MountRole.ENTRY.value
+    elif isinstance(node.crossing, Leaving):
+        placed["role"] = MountRole.EXIT.value
+        placed["exit"] = node.crossing.exit_name
+        placed["validated"] = node.crossing.validate is not None
+    return placed
 
 
 def _effect(node: "NodeDefinition") -> JsonObject:

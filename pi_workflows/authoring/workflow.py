@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, TypeVar, cast, overload
 
 from pi_workflows.authoring.callables import caller_frame, caller_location, location_of, takes
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
+from pi_workflows.authoring.compiling import check_includes
+from pi_workflows.authoring.composition import Composition
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.declaration import DeclaredNode, NodeOptions, declare_node
 from pi_workflows.authoring.decorators import NodeDecorator, ShellDecorator
@@ -15,11 +17,11 @@ from pi_workflows.authoring.definition import (
     ShellOptions,
     TitleCallback,
 )
-from pi_workflows.authoring.edges import Edges
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.errors import Location, Problems
 from pi_workflows.authoring.graph import INVALID, Graph
-from pi_workflows.authoring.handles import Node
+from pi_workflows.authoring.handles import Node, Target
+from pi_workflows.authoring.mounts import ExitDefinition
 from pi_workflows.authoring.retry import Retry
 from pi_workflows.authoring.rules import (
     callable_rule,
@@ -40,7 +42,7 @@ I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input ever
 T = TypeVar("T")
 
 
-class Workflow(Edges, Generic[I]):
+class Workflow(Composition[I]):
     """A workflow being written: decorate functions, draw edges between their handles, `build()`.
 
     Problems are collected while it is written, so that `build()` names all of them at once.
@@ -53,7 +55,8 @@ class Workflow(Edges, Generic[I]):
         max_steps: recorded attempts after which a run fails; at least 1.
         contract_id: stable identity of the input and exits; None has none.
         presentation_prompt: text, or a function of (input, final output) giving text or None.
-        source: the workflow's own file, `__file__`; needed only where a parent imports it.
+        source: the workflow's own file, `__file__`, by which a run that includes it pins it; the
+            file of this call when unsaid.
     """
 
     @overload
@@ -101,7 +104,6 @@ class Workflow(Edges, Generic[I]):
         self._source = source
         self._location = caller_location()
         self._nodes: dict[str, DeclaredNode] = {}
-        self._owner = object()
         for broken in (
             workflow_name_rule(name),
             contract_id_rule(contract_id),
@@ -226,7 +228,7 @@ class Workflow(Edges, Generic[I]):
         )
         return ShellDecorator(lambda fn: self._declare(fn, options))
 
-    def build(self, start: Node[Any]) -> Definition:
+    def build(self, start: Target) -> Definition[I]:
         """Check everything and freeze the workflow.
 
         Raises:
@@ -236,6 +238,8 @@ class Workflow(Edges, Generic[I]):
         frame = caller_frame()
         location = Location(frame.f_code.co_filename, frame.f_lineno)
         problems = self._problems.copy()
+        self._check_mount_names(self._nodes, problems)
+        check_includes(self._includes, problems)
         input_codec = self._input_codec(problems)
         codecs = {
             node_id: node.codec(frame.f_locals, problems) for node_id, node in self._nodes.items()
@@ -244,20 +248,26 @@ class Workflow(Edges, Generic[I]):
             message = "it has no nodes; decorate a function with @wf.compute()."
             problems.add(INVALID, message, location=self._location)
         declared = {node_id: codec.declared for node_id, codec in codecs.items()}
-        graph = Graph(self._owner, declared, problems)
+        graph = Graph(self._owner, declared, self._includes, problems)
         for edge in self._edges:
             graph.add(edge)
+        exits = self._checked_exits(graph, codecs, problems)
         start_at = graph.start(start, location)
         if start_at is not None:
             graph.check_reachable(start_at, location)
         if problems or start_at is None:
             problems.fail()
         self._built = True
-        return self._definition(input_codec, codecs, graph, start_at)
+        return self._definition(input_codec, codecs, graph, exits, start_at)
 
     def _definition(
-        self, input_codec: Codec, codecs: Mapping[str, Codec], graph: Graph, start_at: str
-    ) -> Definition:
+        self,
+        input_codec: Codec,
+        codecs: Mapping[str, Codec],
+        graph: Graph,
+        exits: Mapping[str, ExitDefinition],
+        start_at: str,
+    ) -> Definition[I]:
         return Definition(
             name=self._name,
             contract_id=self._contract_id,
@@ -270,7 +280,10 @@ class Workflow(Edges, Generic[I]):
             presentation_prompt=cast(
                 "str | PresentationCallback | None", self._presentation_prompt
             ),
-            source=None if self._source is None else Path(self._source),
+            source=Path(self._source or self._location.file),
+            owner=self._owner,
+            exits=exits,
+            includes=dict(self._includes),
         )
 
     def _input_codec(self, problems: Problems) -> Codec:

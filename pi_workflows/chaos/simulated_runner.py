@@ -152,11 +152,11 @@ class SimulatedRunner:
             return Ending(ExitReason.PARKED, detail)
         except AuthoringError as error:
             return Ending(ExitReason.FAILED, bounded_text(describe_load_error(error)))
-        self._workflow = launch.source_path.name.removesuffix(WORKFLOW_SUFFIX)
+        self._workflow = launch.root.path.name.removesuffix(WORKFLOW_SUFFIX)
         self._executor = Executor(
             definition,
             ShellGroups(),
-            source_directory=launch.source_path.parent,
+            source_directory=launch.root.path.parent,
             speak=self._speak,
         )
         loop = Engine(definition, run_id=launch.identity.run_id, origin=self).run()

@@ -4,18 +4,19 @@ The runner routes with it and the server checks the runner's proposal with it, s
 same data the same way.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_text
 from pi_workflows.protocol.retry import RetryRule
-from pi_workflows.protocol.states import RunStatus, StepOutcome
+from pi_workflows.protocol.states import MountRole, RunStatus, StepOutcome
 from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
 
 TIMEOUT_DEFAULT_MS: Final = 900_000
 MAX_STEPS_DEFAULT: Final = 100
 OUTCOME_PATH: Final = "$result.outcome"
+_EXIT_PREFIX: Final = "__piw_exit_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,10 @@ class SnapshotNode:
     Attributes:
         timeout_ms: what its code is given unless a try says otherwise; None is no limit.
         look_ms: how long a look for its effect may take; 0 when there is none.
+        mount_path: whose code it is; empty for the root's.
+        role: entry or exit of a mount; None for a node that an author declared.
+        exit_name: by which exit a mount is left here; None for other nodes.
+        validated: whether the exit's validator may change what is carried out.
     """
 
     node_id: str
@@ -72,17 +77,38 @@ class SnapshotNode:
     retry: RetryRule | None = None
     timeout_ms: int | None = TIMEOUT_DEFAULT_MS
     look_ms: int = 0
+    mount_path: str = ""
+    role: MountRole | None = None
+    exit_name: str | None = None
+    validated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMount:
+    """What the server may know of an included workflow.
+
+    Attributes:
+        max_steps: of one invocation.
+    """
+
+    name: str
+    max_steps: int
 
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSnapshot:
-    """A parsed `pi-workflows.definition-snapshot.v1`."""
+    """A parsed `pi-workflows.definition-snapshot.v1`.
+
+    Attributes:
+        mounts: by path.
+    """
 
     name: str
     start_at: str
     max_steps: int
     nodes: Mapping[str, SnapshotNode]
     edges: Mapping[str, Edge]
+    mounts: Mapping[str, SnapshotMount] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, snapshot: JsonObject) -> "DefinitionSnapshot":
@@ -96,20 +122,27 @@ class DefinitionSnapshot:
                 raise ValueError("the definition snapshot has an unknown schema")
             nodes = cast("list[JsonObject]", snapshot["nodes"])
             edges = cast("list[JsonObject]", snapshot["edges"])
+            mounts = cast("list[JsonObject]", snapshot["mounts"])
             return cls(
                 name=cast("str", snapshot["name"]),
                 start_at=cast("str", snapshot["startAt"]),
                 max_steps=cast("int", snapshot["maxSteps"]),
                 nodes={node.node_id: node for node in map(_parse_node, nodes)},
                 edges={cast("str", edge["from"]): parse_edge(edge) for edge in edges},
+                mounts={cast("str", mount["path"]): _parse_mount(mount) for mount in mounts},
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("the definition snapshot is malformed") from error
 
 
+def _parse_mount(mount: JsonObject) -> SnapshotMount:
+    return SnapshotMount(cast("str", mount["name"]), cast("int", mount["maxSteps"]))
+
+
 def _parse_node(node: JsonObject) -> SnapshotNode:
     effect = cast("JsonObject", node.get("effect") or {})
     retry = cast("JsonObject | None", node.get("retry"))
+    role = cast("str | None", node.get("role"))
     return SnapshotNode(
         node_id=cast("str", node["id"]),
         node_type=cast("str", node["type"]),
@@ -118,6 +151,10 @@ def _parse_node(node: JsonObject) -> SnapshotNode:
         retry=None if retry is None else RetryRule.parse(retry),
         timeout_ms=cast("int | None", node.get("timeoutMs", TIMEOUT_DEFAULT_MS)),
         look_ms=cast("int", effect.get("lookTimeoutMs", 0)),
+        mount_path=cast("str", node.get("mountPath", "")),
+        role=None if role is None else MountRole(role),
+        exit_name=cast("str | None", node.get("exit")),
+        validated=cast("bool", node.get("validated", False)),
     )
 
 
@@ -127,6 +164,26 @@ def parse_edge(edge: JsonObject) -> Edge:
         return PlainEdge(cast("str", edge["to"]))
     switch = cast("JsonObject", edge["switch"])
     return SwitchEdge(cast("str", switch["on"]), cast("dict[str, str]", switch["cases"]))
+
+
+def exit_node_id(mount_path: str, exit_name: str) -> str:
+    """Return the id of the transition that leaves a mount by an exit."""
+    return f"{mount_path}/{_EXIT_PREFIX}{exit_name}"
+
+
+def enclosing_mounts(mount_path: str) -> Iterator[str]:
+    """Yield a mount path and those around it, innermost first; nothing for the root."""
+    while mount_path:
+        yield mount_path
+        mount_path = mount_path.rpartition("/")[0]
+
+
+def exit_of(node_id: str) -> tuple[str, str] | None:
+    """Return mount path and exit of a transition out of a mount; None for any other node."""
+    mount_path, _, name = node_id.rpartition("/")
+    if not name.startswith(_EXIT_PREFIX):
+        return None
+    return mount_path, name.removeprefix(_EXIT_PREFIX)
 
 
 def result_record(outcome: StepOutcome, output: JsonValue, error: str | None) -> JsonObject:

@@ -198,6 +198,13 @@ class NodeType(enum.StrEnum):
     HUMAN = "human"
 
 
+class MountRole(enum.StrEnum):
+    """What a transition of an included workflow does."""
+
+    ENTRY = "entry"
+    EXIT = "exit"
+
+
 class ExecutionMode(enum.StrEnum):
     """Whether a run belongs to a conversation."""
 

@@ -11,15 +11,17 @@ from typing import Any, Final, cast
 
 from pi_workflows.authoring.codec import broken_rules
 from pi_workflows.authoring.context import EffectIdentity
-from pi_workflows.authoring.definition import Look, NodeDefinition
+from pi_workflows.authoring.definition import Definition, Look, NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
+from pi_workflows.authoring.mounts import Leaving
 from pi_workflows.authoring.timeouts import Computed, Fixed, Unlimited
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_text
 from pi_workflows.protocol.content import CONTENT_BYTES_MAX
 from pi_workflows.protocol.definition import TIMEOUT_DEFAULT_MS
 from pi_workflows.protocol.states import EffectStatus, StepOutcome
 from pi_workflows.runner import transitions
-from pi_workflows.runner.history import History
+from pi_workflows.runner.crossings import carried, crossing_output
+from pi_workflows.runner.history import Scope
 from pi_workflows.runner.messages import Call, CallResult, Purpose, bounded_text
 from pi_workflows.runner.outgoing import Outgoing, Steps
 from pi_workflows.runner.sighting import Sighting, read_sighting
@@ -41,26 +43,28 @@ class Place:
     """Which try it is.
 
     Attributes:
-        visit: of the node, from 1.
+        visit: of the node in the run, from 1.
+        local_visit: of the node in the current invocation of its workflow, from 1.
         failed_tries: earlier tries of this visit that ended badly; a crash ends none.
     """
 
     visit: int
+    local_visit: int
     failed_tries: int
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all tries of one run share.
+    """What a try is made in.
 
     Attributes:
-        input: the run's input as stored.
-        history: what is recorded so far.
+        scope: what the node's code may know.
+        child: the workflow that a transition enters or leaves; None for other nodes.
     """
 
     run_id: str
-    input: JsonValue
-    history: History
+    scope: Scope
+    child: Definition[Any] | None
     outgoing: Outgoing
 
 
@@ -85,6 +89,9 @@ class Attempt:
 
     def run(self) -> Steps[CallResult]:
         """Do all that the node asks for and say how it ended."""
+        crossing = self.node.crossing
+        if isinstance(crossing, Leaving) and crossing.validate is None:
+            return self._within_output_limit(self._crossed(self._carried(crossing)))
         failure = yield from self._bind_timeout()
         if failure is not None:
             return failure
@@ -99,7 +106,17 @@ class Attempt:
         late = result.outcome is StepOutcome.TIMED_OUT
         if late and self.node.look is not None and self._reservation is not None:
             result = yield from self._look_after_deadline(self.node.look, result)
+        if crossing is not None and result.outcome is StepOutcome.OK:
+            result = self._crossed(result.output)
         return self._within_output_limit(result)
+
+    def _carried(self, leaving: Leaving) -> JsonValue:
+        assert self._around.child is not None
+        return carried(self._around.child, leaving, self._around.scope.outputs)
+
+    def _crossed(self, made: JsonValue) -> CallResult:
+        output = crossing_output(self.node, self._place.visit, made)
+        return CallResult(outcome=StepOutcome.OK, output=output)
 
     def close(self, result: CallResult) -> int | None:
         """Announce how the try ended; it travels with what follows.
@@ -139,8 +156,8 @@ class Attempt:
     def _reserve(self, effect: EffectSpec[Any]) -> Steps[CallResult | None]:
         """Obtain the right to run the node's code; return a result if it must not run."""
         outgoing = self._around.outgoing
-        history = self._around.history
-        request: JsonValue = {"input": self._around.input, "outputs": dict(history.outputs)}
+        scope = self._around.scope
+        request: JsonValue = {"input": scope.input, "outputs": dict(scope.outputs)}
         if self.node.request is not None:
             yield from outgoing.commit()
             result = yield from self._call(Purpose.REQUEST, CALLBACK_MS)
@@ -209,11 +226,11 @@ class Attempt:
             node=node,
             run_id=around.run_id,
             attempt_id=self.attempt_id,
-            visit=self._place.visit,
+            visit=self._place.local_visit,
             attempt=self._place.failed_tries + 1,
-            input=around.input,
-            outputs=MappingProxyType(around.history.outputs),
-            results=MappingProxyType(around.history.results),
+            input=around.scope.input,
+            outputs=MappingProxyType(around.scope.outputs),
+            results=MappingProxyType(around.scope.results),
             effect=None if reservation is None else self._identify(reservation),
             timeout_ms=timeout_ms,
             abandon=around.outgoing.advance(self._abandonment(late, reservation)),
@@ -234,6 +251,8 @@ class Attempt:
 
     def _closing(self, result: CallResult, reservation: Reservation | None) -> list[JsonObject]:
         """Return what closes the try: its effect, if it has one in hand, and then itself."""
+        if self.node.crossing is not None and result.outcome is StepOutcome.OK:
+            return [transitions.cross_mount(self.node, self.attempt_id, result.output)]
         retried = self._is_retried(result, reservation)
         finished = transitions.finish_attempt(self.node.node_id, self.attempt_id, result)
         if retried:

@@ -113,7 +113,7 @@ def _run(launch: Launch, channel: Channel, groups: ShellGroups, options: ChildOp
     executor = Executor(
         definition,
         groups,
-        source_directory=launch.source_path.parent,
+        source_directory=launch.root.path.parent,
         speak=channel.request_in_turn,
         term_grace_ms=options.grace_ms,
     )

@@ -18,8 +18,14 @@ What it guarantees:
 from typing import TYPE_CHECKING, cast
 
 from pi_workflows.authoring.context import StepResult
-from pi_workflows.authoring.definition import Definition
-from pi_workflows.protocol.definition import EndRun, GoTo, result_record, route
+from pi_workflows.authoring.definition import Definition, NodeDefinition
+from pi_workflows.protocol.definition import (
+    EndRun,
+    GoTo,
+    enclosing_mounts,
+    result_record,
+    route,
+)
 from pi_workflows.protocol.states import RunStatus
 from pi_workflows.runner import transitions
 from pi_workflows.runner.attempt import Attempt, Place, Surroundings
@@ -36,12 +42,13 @@ class Engine:
     """One run, driven from its start or its last durable boundary to its end."""
 
     def __init__(self, definition: Definition, *, run_id: str, origin: Origin) -> None:
+        """Drive a compiled workflow."""
+        assert not definition.includes, "only a compiled workflow runs"
         self._definition = definition
         self._run_id = run_id
         self._origin = origin
-        self._history = History()
+        self._history = History(definition)
         self._outgoing = Outgoing()
-        self._input: JsonValue = None
         self._failed_tries = 0
 
     def run(self) -> EngineLoop:
@@ -52,8 +59,9 @@ class Engine:
         try:
             where, visit = yield from self._take_command()
             while isinstance(where, GoTo):
-                if self._history.step_count >= self._definition.max_steps:
-                    where = self._too_many_steps(where.node_id)
+                too_many = self._too_many_steps(where.node_id)
+                if too_many is not None:
+                    where = too_many
                     break
                 where = yield from self._visit(where.node_id, visit)
                 visit = None
@@ -61,9 +69,7 @@ class Engine:
             output = last.output if last is not None else None
             self._outgoing.add(transitions.finish_run(where, output))
             yield from self._outgoing.commit()
-            yield from present(
-                self._definition, self._run_id, self._input, self._history, where.status
-            )
+            yield from present(self._definition, self._run_id, self._history, where.status)
         except LoopEnded as ended:
             return ended.ending
         return Ending(ExitReason.FINISHED)
@@ -74,7 +80,7 @@ class Engine:
         The second value is the visit number of an interrupted attempt; None counts it anew.
         """
         ready = (yield from self._outgoing.ask("runner.ready", {})).result
-        self._input = yield from self._outgoing.body(ready, "input")
+        self._history.scopes[""].input = yield from self._outgoing.body(ready, "input")
         if ready.get("stepCount"):
             yield from self._read_steps()
         boundary = cast("JsonObject", ready.get("boundary") or {})
@@ -101,10 +107,12 @@ class Engine:
         What closes a try stays unsent, to travel with what follows. A retry that has to wait is
         sent at once: the server parks the run then, and this child is done.
         """
+        node = self._definition.nodes[node_id]
         number = visit or self._history.next_visit(node_id)
+        local = self._history.scopes[node.mount_path].next_visit(node.local_id)
         failed_tries, self._failed_tries = self._failed_tries, 0
         while True:
-            retry_in_ms, step = yield from self._try(node_id, Place(number, failed_tries))
+            retry_in_ms, step = yield from self._try(node, Place(number, local, failed_tries))
             if retry_in_ms is None:
                 break
             if retry_in_ms:
@@ -113,10 +121,14 @@ class Engine:
         self._history.record(step)
         return self._after(step)
 
-    def _try(self, node_id: str, place: Place) -> Steps[tuple[int | None, StepResult]]:
+    def _try(self, node: NodeDefinition, place: Place) -> Steps[tuple[int | None, StepResult]]:
         """Run one try; return after how many ms it is followed by another one, and its record."""
-        node = self._definition.nodes[node_id]
-        around = Surroundings(self._run_id, self._input, self._history, self._outgoing)
+        around = Surroundings(
+            self._run_id,
+            self._history.scopes[node.mount_path],
+            None if node.crossing is None else self._definition.mounts[node.crossing.mount].child,
+            self._outgoing,
+        )
         attempt = Attempt(around, node, self._origin.attempt_id(), place)
         started_at = self._origin.now_ms()
         attempt.open(started_at)
@@ -124,7 +136,7 @@ class Engine:
         retry_in_ms = attempt.close(result)
         step = StepResult(
             attempt_id=attempt.attempt_id,
-            node_id=node_id,
+            node_id=node.node_id,
             node_type=node.node_type.value,
             outcome=result.outcome,
             started_at=started_at,
@@ -139,10 +151,26 @@ class Engine:
         record = result_record(step.outcome, step.output, step.error)
         return route(edge, step.outcome, step.output, record)
 
-    def _too_many_steps(self, node_id: str) -> EndRun:
-        limit = self._definition.max_steps
-        return EndRun(
-            RunStatus.FAILED,
-            f'MAX_STEPS: node "{node_id}" would be step {limit + 1}; workflow '
-            f'"{self._definition.name}" allows {limit}. Raise max_steps or end the loop earlier.',
-        )
+    def _too_many_steps(self, node_id: str) -> EndRun | None:
+        """Return how the run ends if this node would go beyond a bound; None if it may run.
+
+        The run has one, and so has each invocation of a mount around the node. Transitions into
+        mounts and out of them are not counted.
+        """
+        node, count = self._definition.nodes[node_id], self._history.step_count
+        if node.crossing is not None:
+            return None
+        for mount in enclosing_mounts(node.mount_path):
+            child = self._definition.mounts[mount].child
+            if count - self._history.scopes[mount].steps_before >= child.max_steps:
+                return _beyond(node_id, child, f' in one invocation of mount "{mount}"')
+        return _beyond(node_id, self._definition) if count >= self._definition.max_steps else None
+
+
+def _beyond(node_id: str, workflow: Definition, where: str = "") -> EndRun:
+    limit = workflow.max_steps
+    return EndRun(
+        RunStatus.FAILED,
+        f'MAX_STEPS: node "{node_id}" would be step {limit + 1}{where}; workflow '
+        f'"{workflow.name}" allows {limit}. Raise max_steps or end the loop earlier.',
+    )

@@ -1,44 +1,92 @@
-"""What the loop remembers of the recorded steps; cost per step never depends on their number."""
+"""What the loop remembers of the recorded steps; cost per step never depends on their number.
 
-from dataclasses import dataclass, field
-from typing import cast
+The code of an included workflow sees its current invocation only. So the steps are folded by
+*scope*: one for the root, one for each mount, begun anew whenever the mount is entered.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from pi_workflows.authoring.context import StepResult
+from pi_workflows.authoring.definition import Definition
+from pi_workflows.authoring.mounts import Entry
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import StepOutcome
 
 
 @dataclass(slots=True)
+class Scope:
+    """What the code of one workflow may know: of a run, or of one invocation of a mount.
+
+    All names are those of the workflow itself, without the path of its mount.
+
+    Attributes:
+        input: as stored.
+        outputs: latest `ok` output per node; any later other outcome of the node removes it.
+        results: latest result per node, whatever its outcome.
+        visits: recorded steps per node.
+        steps_before: steps of authored nodes in the whole run before it began.
+    """
+
+    input: JsonValue = None
+    outputs: dict[str, JsonValue] = field(default_factory=dict)
+    results: dict[str, StepResult] = field(default_factory=dict)
+    visits: dict[str, int] = field(default_factory=dict)
+    steps_before: int = 0
+
+    def record(self, name: str, step: StepResult) -> None:
+        """Add the next step, under the name that this scope knows its node by."""
+        if step.outcome is StepOutcome.OK:
+            self.outputs[name] = step.output
+        else:
+            self.outputs.pop(name, None)
+        self.results[name] = step if step.node_id == name else replace(step, node_id=name)
+        self.visits[name] = self.visits.get(name, 0) + 1
+
+    def next_visit(self, name: str) -> int:
+        """Return the number of the next visit of a node in this scope, from 1."""
+        return 1 + self.visits.get(name, 0)
+
+
 class History:
     """The fold of a run's steps (B §9).
 
     Attributes:
-        outputs: latest `ok` output per node; any later other outcome of the node removes it.
-        results: latest result per node, whatever its outcome.
-        visits: recorded steps per node.
-        step_count: recorded steps of all nodes.
+        scopes: by mount path; the root's is empty. A mount that was left has none.
+        visits: recorded steps per compiled node, in the whole run.
+        step_count: recorded steps of the nodes that authors declared.
         last: the newest step; None before the first.
     """
 
-    outputs: dict[str, JsonValue] = field(default_factory=dict)
-    results: dict[str, StepResult] = field(default_factory=dict)
-    visits: dict[str, int] = field(default_factory=dict)
-    step_count: int = 0
-    last: StepResult | None = None
+    def __init__(self, definition: Definition[Any]) -> None:
+        self._definition = definition
+        self.scopes = {"": Scope()}
+        self.visits: dict[str, int] = {}
+        self.step_count = 0
+        self.last: StepResult | None = None
 
     def record(self, step: StepResult) -> None:
         """Add the next step."""
-        if step.outcome is StepOutcome.OK:
-            self.outputs[step.node_id] = step.output
-        else:
-            self.outputs.pop(step.node_id, None)
-        self.results[step.node_id] = step
+        node = self._definition.nodes[step.node_id]
         self.visits[step.node_id] = self.visits.get(step.node_id, 0) + 1
-        self.step_count += 1
         self.last = step
+        if node.crossing is None:
+            self.step_count += 1
+            self.scopes[node.mount_path].record(node.local_id, step)
+            return
+        mount = node.crossing.mount
+        around, _, name = mount.rpartition("/")
+        self.scopes[around].record(name, step)
+        if step.outcome is not StepOutcome.OK:
+            return
+        if isinstance(node.crossing, Entry):
+            entered = cast("JsonObject", step.output)
+            self.scopes[mount] = Scope(input=entered["input"], steps_before=self.step_count)
+        else:
+            del self.scopes[mount]
 
     def next_visit(self, node_id: str) -> int:
-        """Return the number of the node's next visit, from 1."""
+        """Return the number of the node's next visit in the run, from 1."""
         return 1 + self.visits.get(node_id, 0)
 
 

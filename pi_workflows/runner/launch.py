@@ -1,19 +1,34 @@
 """From the launch envelope to a definition that is proven to be the recorded one."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
+from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.errors import AuthoringError
 from pi_workflows.authoring.loading import load_file
 from pi_workflows.protocol.canonical import JsonObject, digest_hex
 from pi_workflows.protocol.version import RUNNER_LAUNCH, RUNNER_PROTOCOL_VERSION
+from pi_workflows.runner.children import PinnedChildren
 from pi_workflows.runner.sources import DISK_SOURCES, Sources
 from pi_workflows.runner.wire import Identity
 
 SOURCE_CHANGED: Final = "workflowSourceChanged"
 _WHAT_NEXT: Final = "Restore it and resume the run, or cancel the run."
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A source as it was when the run was made.
+
+    Attributes:
+        hash: SHA-256 of the file's bytes as 64 hexadecimal digits.
+    """
+
+    path: Path
+    hash: str
 
 
 class LaunchError(ValueError):
@@ -32,13 +47,14 @@ class Launch:
     """What the server wants this child to run.
 
     Attributes:
-        source_hash: SHA-256 of the file's bytes as 64 hexadecimal digits.
-        definition_digest: SHA-256 of the canonical snapshot, the same form.
+        root: the workflow's own file.
+        mounts: the files of the workflows that it includes, by mount path.
+        definition_digest: SHA-256 of the canonical snapshot as 64 hexadecimal digits.
     """
 
     identity: Identity
-    source_path: Path
-    source_hash: str
+    root: Pin
+    mounts: Mapping[str, Pin]
     definition_digest: str
 
 
@@ -51,50 +67,77 @@ def parse_launch(frame: JsonObject) -> Launch:
     try:
         if frame["schema"] != RUNNER_LAUNCH or frame["protocolVersion"] != RUNNER_PROTOCOL_VERSION:
             raise LaunchError("the launch envelope has another schema or protocol version")
-        source = cast("JsonObject", cast("JsonObject", frame["workflowSource"])["root"])
-        if source["kind"] != "file":
-            raise LaunchError(f"a {source['kind']} source cannot run here yet")
+        source = cast("JsonObject", frame["workflowSource"])
+        mounts = cast("list[JsonObject]", source["mounts"])
         return Launch(
             identity=Identity(
                 cast("str", frame["runId"]),
                 cast("int", frame["generation"]),
                 cast("str", frame["runnerEpoch"]),
             ),
-            source_path=Path(cast("str", source["path"])),
-            source_hash=cast("str", source["hash"]),
+            root=_pin(cast("JsonObject", source["root"])),
+            mounts={cast("str", mount["mountPath"]): _pin(mount) for mount in mounts},
             definition_digest=cast("str", frame["definitionDigest"]),
         )
     except (KeyError, TypeError) as error:
         raise LaunchError("the launch envelope is malformed") from error
 
 
+def _pin(source: JsonObject) -> Pin:
+    if source["kind"] != "file":
+        raise LaunchError(f"a {source['kind']} source cannot run here yet")
+    return Pin(Path(cast("str", source["path"])), cast("str", source["hash"]))
+
+
 def load_verified(launch: Launch, sources: Sources = DISK_SOURCES) -> Definition:
-    """Check the source's hash, import exactly the checked bytes, check the definition's digest.
+    """Check the hashes of all sources, import them, check mounts and digest of what they build.
+
+    Of files that are not imported by other code, exactly the checked bytes are run.
 
     Raises:
-        SourceChanged: the file is gone or other than recorded, or gives another definition.
-        AuthoringError: the recorded file no longer loads, because something else has changed.
+        SourceChanged: a file is gone or other than recorded, or they give another definition.
+        AuthoringError: a recorded file no longer loads, because something else has changed.
     """
-    path = launch.source_path
+    contents: dict[Path, bytes] = {}
+    for pin in (launch.root, *launch.mounts.values()):
+        if pin.path not in contents:
+            contents[pin.path] = _read_pinned(pin, sources)
+    root = launch.root.path
+    paths = {mount: pin.path for mount, pin in launch.mounts.items()}
+    loaded = load_file(root, contents[root])
+    try:
+        definition = compile_definition(loaded, PinnedChildren(paths, contents), root)
+    except KeyError as error:
+        raise _other_workflow(root, f'it includes a workflow at "{error.args[0]}" now') from error
+    if {mount: mounted.source for mount, mounted in definition.mounts.items()} != paths:
+        raise _other_workflow(root, "it includes other files now")
+    digest = definition.digest()
+    if digest != launch.definition_digest:
+        changed = f"digest {launch.definition_digest[:12]}…, now {digest[:12]}…"
+        raise _other_workflow(root, changed)
+    return definition
+
+
+def _read_pinned(pin: Pin, sources: Sources) -> bytes:
+    path = pin.path
     try:
         source = sources.read(path)
     except OSError as error:
         raise SourceChanged(f"{path} cannot be read: {error.strerror}. {_WHAT_NEXT}") from error
     found = digest_hex(source)
-    if found != launch.source_hash:
+    if found != pin.hash:
         raise SourceChanged(
-            f"{path} has changed since the run was started (SHA-256 {launch.source_hash[:12]}…, "
+            f"{path} has changed since the run was started (SHA-256 {pin.hash[:12]}…, "
             f"now {found[:12]}…). {_WHAT_NEXT}"
         )
-    definition = load_file(path, source)
-    digest = definition.digest()
-    if digest != launch.definition_digest:
-        raise SourceChanged(
-            f"{path} is unchanged but builds another workflow than the run was started with "
-            f"(digest {launch.definition_digest[:12]}…, now {digest[:12]}…); a module that it "
-            f"imports has changed. {_WHAT_NEXT}"
-        )
-    return definition
+    return source
+
+
+def _other_workflow(path: Path, how: str) -> SourceChanged:
+    return SourceChanged(
+        f"{path} is unchanged but builds another workflow than the run was started with "
+        f"({how}); a module that it imports has changed. {_WHAT_NEXT}"
+    )
 
 
 def describe_load_error(error: AuthoringError) -> str:

@@ -59,8 +59,9 @@ class Call:
     """One piece of user code to run; the loop goes on with its `CallResult`.
 
     Attributes:
+        visit: of the node in the current invocation of its workflow, from 1.
         attempt: 1 plus the failed tries of the visit.
-        input: the run's input as stored.
+        input: the input of the node's workflow as stored.
         outputs: latest `ok` output per node; a later other outcome removes it.
         results: latest result per node, whatever its outcome.
         attempt_id: which try it belongs to.

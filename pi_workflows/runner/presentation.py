@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from pi_workflows.authoring.callables import is_async
+from pi_workflows.authoring.codec import ANY_JSON
 from pi_workflows.authoring.definition import Definition
-from pi_workflows.protocol.canonical import JsonValue
 from pi_workflows.protocol.states import RunStatus, StepOutcome
 from pi_workflows.runner.history import History
 from pi_workflows.runner.messages import Call, CallResult, Purpose, Send
@@ -16,6 +16,7 @@ from pi_workflows.runner.nodes.callbacks import invoke
 
 if TYPE_CHECKING:
     from pi_workflows.authoring.context import Ctx
+    from pi_workflows.protocol.canonical import JsonValue
     from pi_workflows.runner.cancellation import Cancellation
     from pi_workflows.runner.outgoing import Steps
 
@@ -24,7 +25,7 @@ PRESENTATION_MS: Final = 30_000
 
 
 def present(
-    definition: Definition, run_id: str, run_input: JsonValue, history: History, end: RunStatus
+    definition: Definition, run_id: str, history: History, end: RunStatus
 ) -> "Steps[None]":
     """Resolve the presentation instructions and hand them over; never fails.
 
@@ -35,6 +36,8 @@ def present(
     prompt, last = definition.presentation_prompt, history.last
     if prompt is None or last is None:
         return
+    completed = end is RunStatus.COMPLETED
+    root = history.scopes[""]
     text: JsonValue = prompt if isinstance(prompt, str) else None
     if not isinstance(prompt, str):
         yield Send("runner.progress", {"presenting": True}, None)
@@ -44,9 +47,9 @@ def present(
             run_id=run_id,
             attempt_id=last.attempt_id,
             visit=history.visits[last.node_id],
-            input=run_input,
-            outputs=MappingProxyType(history.outputs if end is RunStatus.COMPLETED else {}),
-            results=MappingProxyType(history.results),
+            input=root.input,
+            outputs=MappingProxyType({last.node_id: last.output} if completed else {}),
+            results=MappingProxyType(root.results),
             effect=None,
             timeout_ms=PRESENTATION_MS,
             abandon=_failed("it took too long and did not stop"),
@@ -76,7 +79,8 @@ def call_prompt(
     prompt = definition.presentation_prompt
     assert callable(prompt)
     node_id = call.node.node_id
-    output = call.node.codec.load(call.outputs[node_id]) if node_id in call.outputs else None
+    codec = ANY_JSON if call.node.crossing is not None else call.node.codec
+    output = codec.load(call.outputs[node_id]) if node_id in call.outputs else None
     said = invoke(
         lambda ctx: prompt(ctx.input, output),
         context,

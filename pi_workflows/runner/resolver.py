@@ -12,11 +12,12 @@ import sys
 import threading
 import traceback
 import unicodedata
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from inspect import iscoroutine
 from pathlib import Path
 from typing import Any, Final, NoReturn, cast
 
+from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.errors import AuthoringError, DefinitionError, NotJsonError
 from pi_workflows.authoring.loading import load_file
@@ -31,6 +32,7 @@ from pi_workflows.protocol.frames import (
 )
 from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST
 from pi_workflows.runner.author_errors import describe
+from pi_workflows.runner.children import FoundChildren
 from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_DONE, take_connection
 from pi_workflows.runner.messages import bounded_text
 from pi_workflows.runner.sources import DISK_SOURCES, Sources
@@ -90,15 +92,18 @@ def _resolve(request: JsonObject, title_timeout_s: float, sources: Sources) -> J
         raise _Refused(ErrorCode.PAYLOAD_INVALID, "the resolve request has an unknown schema")
     reference = cast("str", request["workflow"])
     project = Path(cast("str", request["projectPath"]))
-    path = sources.find(reference, project, Path(cast("str", request["home"])))
+    home = Path(cast("str", request["home"]))
+    path = sources.find(reference, project, home)
     source, source_hash = sources.identify(path)
-    definition = load_file(path, source)
+    children = FoundChildren(sources, project, home)
+    definition = compile_definition(load_file(path, source), children, path)
     normalised = definition.accept_input(request["input"])
     answer: JsonObject = {
         "outcome": "resolved",
         "workflowName": definition.name,
         "workflowRef": reference,
         "source": {"kind": "file", "path": str(path), "hash": source_hash},
+        "mounts": _mounts(definition, {**children.hashes, path: source_hash}, sources),
         "definitionSnapshot": definition.snapshot(),
         "definitionDigest": definition.digest(),
         "input": normalised,
@@ -107,6 +112,29 @@ def _resolve(request: JsonObject, title_timeout_s: float, sources: Sources) -> J
     if title is not None:
         answer["title"] = title
     return answer
+
+
+def _mounts(
+    definition: Definition, hashes: Mapping[Path, str], sources: Sources
+) -> list[JsonValue]:
+    """Return the sources of everything that is included, by mount path.
+
+    Args:
+        hashes: of the files whose bytes were run; those that were imported are read for theirs.
+
+    Raises:
+        AuthoringError: a file cannot be read, so no run could be held to it.
+    """
+    known = dict(hashes)
+    mounts: list[JsonValue] = []
+    for mount_path, mounted in sorted(definition.mounts.items()):
+        path = mounted.source
+        if path not in known:
+            known[path] = sources.identify(path)[1]
+        mounts.append(
+            {"mountPath": mount_path, "kind": "file", "path": str(path), "hash": known[path]}
+        )
+    return mounts
 
 
 def _title(

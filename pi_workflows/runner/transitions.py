@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from pi_workflows.authoring.definition import NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
+from pi_workflows.authoring.mounts import Entry
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, digest_hex
 from pi_workflows.protocol.definition import EndRun
 from pi_workflows.protocol.states import EffectAttemptOutcome, RecoveryKind, RunStatus, StepOutcome
@@ -116,6 +117,17 @@ def finish_attempt(node_id: str, attempt_id: str, result: CallResult) -> JsonObj
     if result.receipt is not None:
         transition["receipt"] = result.receipt
     return transition
+
+
+def cross_mount(node: NodeDefinition, attempt_id: str, output: JsonValue) -> JsonObject:
+    """Close an attempt that has entered or left an included workflow."""
+    entered = isinstance(node.crossing, Entry)
+    return {
+        "type": "enterInclude" if entered else "exitInclude",
+        "attemptId": attempt_id,
+        "nodeId": node.node_id,
+        "output": output,
+    }
 
 
 def finish_run(end: EndRun, last_output: JsonValue) -> JsonObject:

@@ -106,6 +106,78 @@ listed = Workflow("listed", input=list[int])
 def first(ctx: Ctx[list[int]]) -> int:
     return ctx.input[0]
 """,
+    "composition": """
+class RepairIn(BaseModel):
+    issue: str
+
+rf = Workflow("repair", input=RepairIn, source=__file__)
+
+@rf.compute()
+def summary(ctx: Ctx[RepairIn]) -> str:
+    return ctx.input.issue
+@rf.compute()
+def reason() -> Route[Next]:
+    return Route(route=Next.again)
+rf.on_outcome(summary, ok=reason)
+FIXED = rf.exit("fixed", summary, validate=lambda text: text.strip())
+BLOCKED = rf.exit("blocked", reason)
+repair = rf.build(start=summary)
+
+@wf.compute()
+def look(ctx: Ctx[In]) -> str:
+    return f"{ctx.input.text} is broken"
+
+fix = wf.include("fix", repair, input=lambda ctx: RepairIn(issue=ctx.output(look)))
+def given(ctx: Ctx[In]) -> RepairIn:
+    return RepairIn(issue=ctx.input.text)
+named = wf.include("named", "repair", input=given, contract=repair)
+loose = wf.include("loose", "builtin:monitor", input=lambda ctx: {"text": ctx.input.text})
+alone = wf.include("alone", repair)
+
+@wf.compute()
+def report(ctx: Ctx[In]) -> str:
+    entered: StepResult | None = ctx.result(fix)
+    return ctx.exited(fix, FIXED) or f"still broken {entered}"
+
+wf.edge(look, fix)
+wf.edge(fix[FIXED], report)
+wf.edge(loose["done"], alone)
+wf.route(fix[BLOCKED], {Next.again: fix, Next.enough: report})
+wf.switch(fix[FIXED], "$.output", {"x": fix})
+wf.exit("over", fix[FIXED])
+workflow = wf.build(start=look)
+""",
+    "mapper_of_the_wrong_type": """
+child = Workflow("child", input=Elsewhere)
+@child.compute()
+def one() -> int:
+    return 1
+done = child.exit("done", one)
+built = child.build(start=one)
+def wrong(ctx: Ctx[In]) -> str:
+    return ctx.input.text
+wf.include("a", built, input=wrong)  # error: arg-type
+wf.include("b", built, input=lambda ctx: Elsewhere(text=ctx.input.nope))  # error: attr-defined
+wf.include("c", "x", input=wrong, contract=built)  # error: arg-type
+def elsewhere(ctx: Ctx[Elsewhere]) -> Elsewhere:
+    return ctx.input
+wf.include("d", built, input=elsewhere)  # error: arg-type
+""",
+    "mount_where_it_does_not_belong": """
+child = Workflow("child")
+@child.compute()
+def one() -> int:
+    return 1
+done = child.exit("done", one)
+child.exit("text", one, validate=str)  # error: arg-type
+mount = wf.include("mount", child.build(start=one))
+wf.edge(mount, total)  # error: arg-type
+wf.edge(total, mount[done])  # error: arg-type
+wf.route(mount[done], {Next.again: total})  # error: arg-type
+@wf.compute()
+def use(ctx: Ctx[In]) -> str:
+    return ctx.exited(mount, done)  # error: return-value
+""",
     "unknown_attribute_of_an_output": """
 @wf.compute()
 def use(ctx: Ctx[In]) -> int:

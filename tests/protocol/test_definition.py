@@ -34,6 +34,7 @@ SNAPSHOT: Final[JsonObject] = {
         {"from": "count", "to": "send"},
         {"from": "send", "switch": {"on": "$.ok", "cases": {"true": "count"}}},
     ],
+    "mounts": [],
 }
 
 
@@ -130,6 +131,7 @@ def test_snapshot_is_read_as_data() -> None:
         {"edges": [{"from": "count", "switch": {}}]},
         {"nodes": None},
         {"edges": ["count"]},
+        {"mounts": [{"path": "fix"}]},
     ],
 )
 def test_malformed_snapshot_is_refused(spoiled: JsonObject) -> None:

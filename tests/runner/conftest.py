@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 from pi_workflows.authoring import Definition
+from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes
 from pi_workflows.protocol.content import (
     INLINE_BYTES_MAX,
@@ -17,10 +19,12 @@ from pi_workflows.protocol.content import (
 )
 from pi_workflows.protocol.states import WorkerMessageOutcome
 from pi_workflows.runner.cancellation import Cancellation
+from pi_workflows.runner.children import FoundChildren
 from pi_workflows.runner.engine import Engine
 from pi_workflows.runner.messages import Call, CallResult, Ending, EngineLoop, Reply, Send
 from pi_workflows.runner.nodes.executor import Executor
 from pi_workflows.runner.shell_groups import ShellGroups
+from pi_workflows.runner.sources import DISK_SOURCES
 
 
 @dataclass
@@ -163,6 +167,8 @@ class ScriptedServer:
             "reserveEffect": self._reserve,
             "settleEffect": self._settle,
             "finishAttempt": self._finish,
+            "enterInclude": self._cross,
+            "exitInclude": self._cross,
             "finishRun": self._end,
         }
         return accept[name](transition)
@@ -243,6 +249,10 @@ class ScriptedServer:
         self.active = None
         return {}
 
+    def _cross(self, transition: JsonObject) -> JsonObject:
+        assert self._holds(transition, "output")
+        return self._finish({**transition, "outcome": "ok"})
+
     def _end(self, transition: JsonObject) -> JsonObject:
         assert self.active is None
         if transition["status"] == "completed":
@@ -288,6 +298,10 @@ class Player:
     server: ScriptedServer
     results: dict[str, list[CallResult]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        nowhere = FoundChildren(DISK_SOURCES, Path("/nowhere"), Path("/nowhere"))
+        self.definition = compile_definition(self.definition, nowhere)
 
     def play(
         self, *, crash_before: int | None = None, lose_last_reply: bool = False

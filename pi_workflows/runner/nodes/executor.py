@@ -16,12 +16,22 @@ from pi_workflows.runner.nodes.action import FUNCTION_RECEIPT, run_action
 from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
 from pi_workflows.runner.nodes.command import TERM_GRACE_MS
 from pi_workflows.runner.nodes.compute import run_compute
+from pi_workflows.runner.nodes.crossing import run_crossing
 from pi_workflows.runner.nodes.shell import run_shell
 from pi_workflows.runner.outside_processes import OutsideProcesses
 from pi_workflows.runner.presentation import call_prompt
 from pi_workflows.runner.publishing import Publisher, Speak
 from pi_workflows.runner.shell_groups import ShellGroups
 from pi_workflows.runner.sighting import observed
+
+
+class _View:
+    """A workflow as its own code sees it: the root, or what is included at one mount."""
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self.codecs = definition.codecs()
+        self.exits = definition.exit_codecs()
 
 
 class Executor:
@@ -44,7 +54,7 @@ class Executor:
         term_grace_ms: int = TERM_GRACE_MS,
     ) -> None:
         self._definition = definition
-        self._codecs = definition.codecs()
+        self._views: dict[str, _View] = {}
         self._groups = groups
         self._source_directory = source_directory
         self._speak = speak
@@ -85,19 +95,30 @@ class Executor:
         Raises:
             BaseException: the input does not fit its declared type any more.
         """
+        view = self._view(call)
         return Ctx(
             run_id=call.run_id,
-            input=self._definition.input_codec.load(call.input),
+            input=view.definition.input_codec.load(call.input),
             outputs=call.outputs,
             results=call.results,
             visit=call.visit,
             attempt=call.attempt,
-            codecs=self._codecs,
+            codecs=view.codecs,
+            exits=view.exits,
             cancelled=cancellation.is_cancelled,
             effect=call.effect,
             publish=self._publisher(call, cancellation, NodeType.ACTION),
             processes=self._processes(call),
         )
+
+    def _view(self, call: Call) -> "_View":
+        """Return the workflow whose code the call runs."""
+        path = "" if call.purpose is Purpose.PRESENT else call.node.mount_path
+        view = self._views.get(path)
+        if view is None:
+            root = self._definition
+            view = self._views[path] = _View(root.mounts[path].child if path else root)
+        return view
 
     def _processes(self, call: Call) -> OutsideProcesses | None:
         acts = call.purpose is Purpose.NODE and call.node.node_type is NodeType.ACTION
@@ -138,6 +159,9 @@ class Executor:
         return CallResult(outcome=StepOutcome.OK, output=text)
 
     def _node(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
+        if call.node.crossing is not None:
+            child = self._definition.mounts[call.node.crossing.mount].child
+            return run_crossing(call, child, context, cancellation)
         match call.node.node_type:
             case NodeType.COMPUTE:
                 return run_compute(call.node, context, cancellation)

@@ -188,7 +188,7 @@ def test_step_is_not_written_twice(run: "WrittenRun") -> None:
     before = run.store.dump()
     for index, attempt_id in ((0, recorded), (3, recorded), (4, "attempt-of-nobody")):
         with pytest.raises(apsw.ConstraintError):
-            run.store.do(attempts.append_step, run.run_id, index, attempt_id)
+            run.store.do(attempts.append_step, run.run_id, index, attempt_id, 1)
     assert run.store.dump() == before
 
 
