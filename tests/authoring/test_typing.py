@@ -173,10 +173,12 @@ child.exit("text", one, validate=str)  # error: arg-type
 mount = wf.include("mount", child.build(start=one))
 wf.edge(mount, total)  # error: arg-type
 wf.edge(total, mount[done])  # error: arg-type
-wf.route(mount[done], {Next.again: total})  # error: arg-type
+left = mount[done]
+wf.route(left, {Next.again: total})  # error: arg-type
 @wf.compute()
 def use(ctx: Ctx[In]) -> str:
-    return ctx.exited(mount, done)  # error: return-value
+    carried = ctx.exited(mount, done)
+    return carried  # error: return-value
 """,
     "unknown_attribute_of_an_output": """
 @wf.compute()
