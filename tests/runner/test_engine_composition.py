@@ -3,101 +3,16 @@
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pydantic import BaseModel
 
-from pi_workflows import Ctx, Definition, Exit, Route, Workflow, idempotent
-from pi_workflows.protocol.content import INLINE_BYTES_MAX
+from pi_workflows import Ctx, Workflow
 from pi_workflows.protocol.states import StepOutcome
-from pi_workflows.runner.messages import CallResult, Ending, ExitReason, Purpose
-from tests.authoring.test_graph import Next
+from pi_workflows.runner.messages import CallResult, Ending, ExitReason
+from tests.runner.repairing import RepairIn, child, parent
 
 if TYPE_CHECKING:
-    from pi_workflows.protocol.canonical import JsonValue
     from tests.runner.conftest import Player, ScriptedServer
 
 FAILED = CallResult(outcome=StepOutcome.FAILED, error="ValueError: no (a.workflow.py:3)")
-
-
-class RepairIn(BaseModel):
-    issue: str
-    tries: int = 2
-
-
-class Repair(BaseModel):
-    """What the child carries out."""
-
-    issue: str
-    visits: int
-    seen: list[str]
-
-
-def child(*, max_steps: int = 100) -> tuple[Definition[RepairIn], Exit[Repair], Exit[str]]:
-    """`repair` loops until it has tried often enough, then says what it saw of its world."""
-    wf = Workflow("repair", input=RepairIn, max_steps=max_steps)
-
-    @wf.compute()
-    def attempt(ctx: Ctx[RepairIn]) -> Route[Next]:
-        if ctx.visit == 1:
-            assert [ctx.result(node) for node in (attempt, tool, summary)] == [None] * 3
-            assert ctx.get(summary) is None
-        done = ctx.visit >= ctx.input.tries
-        return Route(route=Next.enough if done else Next.again)
-
-    @wf.action(effect=idempotent("repair.tool"))
-    def tool(ctx: Ctx[RepairIn]) -> str:
-        return ctx.effect.key
-
-    @wf.compute()
-    def summary(ctx: Ctx[RepairIn]) -> Repair:
-        seen = [name for name, node in (("attempt", attempt), ("tool", tool)) if ctx.result(node)]
-        before = ctx.result(attempt)
-        assert before is not None
-        assert before.node_id == "attempt"
-        return Repair(issue=ctx.input.issue, visits=ctx.visit, seen=seen)
-
-    @wf.compute()
-    def never() -> str:
-        return ""
-
-    wf.route(attempt, {Next.again: tool, Next.enough: summary})
-    wf.on_outcome(tool, ok=attempt, failed=never)
-    fixed = wf.exit("fixed", summary)
-    blocked = wf.exit("blocked", never, validate=str.upper)
-    return wf.build(start=attempt), fixed, blocked
-
-
-def parent(*, rounds: int = 1, child_steps: int = 100, max_steps: int = 100) -> Definition[Any]:
-    """`look`, then the child `rounds` times, then `report`."""
-    built, fixed, blocked = child(max_steps=child_steps)
-    wf = Workflow("parent", max_steps=max_steps)
-
-    @wf.compute()
-    def look(ctx: Ctx[Any]) -> str:
-        return f"bug {ctx.visit}"
-
-    fix = wf.include(
-        "fix", built, input=lambda ctx: RepairIn(issue=ctx.output(look), tries=ctx.input or 2)
-    )
-
-    @wf.compute()
-    def judge(ctx: Ctx[Any]) -> Route[Next]:
-        return Route(route=Next.again if ctx.visit < rounds else Next.enough)
-
-    @wf.compute()
-    def report(ctx: Ctx[Any]) -> list[Any]:
-        left = ctx.exited(fix, fixed)
-        result = ctx.result(fix)
-        assert result is not None
-        assert ctx.exited(fix, blocked) is None
-        return [left and left.model_dump(), result.node_id, ctx.get(look)]
-
-    wf.edge(look, fix)
-    wf.edge(fix[fixed], judge)
-    wf.edge(fix[blocked], report)
-    wf.route(judge, {Next.again: look, Next.enough: report})
-    return wf.build(start=look)
-
-
 PATH = [
     ("look", "ok"),
     ("fix", "ok"),
@@ -236,39 +151,6 @@ def test_a_failure_that_the_child_routes_leaves_by_the_exit_it_leads_to(
     assert server.finished["status"] == "completed"
 
 
-def test_a_validator_that_raises_fails_the_run(
-    server: "ScriptedServer", player: "type[Player]"
-) -> None:
-    def refuse(_: int) -> int:
-        raise ValueError("too small")
-
-    inner = Workflow("inner")
-
-    @inner.compute()
-    def one() -> int:
-        return 1
-
-    done = inner.exit("done", one, validate=refuse)
-    wf = Workflow("outer")
-
-    @wf.compute()
-    def begin() -> None:
-        pass
-
-    mount = wf.include("m", inner.build(start=one))
-    wf.edge(begin, mount)
-
-    @wf.compute()
-    def after() -> None:
-        pass
-
-    wf.edge(mount[done], after)
-    player(wf.build(start=begin), server).play()
-    assert server.path[-1] == ("m/__piw_exit_done", "failed")
-    assert server.finished is not None
-    assert str(server.finished["error"]).startswith("ValueError: too small")
-
-
 @pytest.mark.parametrize(
     ("made", "error"),
     [
@@ -366,95 +248,3 @@ def test_a_crash_at_any_boundary_of_a_child_changes_nothing(
         assert [s["output"] for s in server.steps] == [s["output"] for s in undisturbed.steps]
         boundary += 1
     assert boundary > len(undisturbed.steps)
-
-
-def test_an_exit_of_an_inner_mount_carries_the_same_value_further(
-    server: "ScriptedServer", player: "type[Player]"
-) -> None:
-    inner = Workflow("inner")
-
-    @inner.compute()
-    def one() -> int:
-        return 1
-
-    done = inner.exit("done", one)
-    middle = Workflow("middle")
-
-    @middle.compute()
-    def begin() -> None:
-        pass
-
-    deep = middle.include("deep", inner.build(start=one))
-    middle.edge(begin, deep)
-    over = middle.exit("over", deep[done], validate=lambda n: n + 1)
-    wf = Workflow("outer")
-
-    @wf.compute()
-    def first() -> None:
-        pass
-
-    mount = wf.include("m", middle.build(start=begin))
-
-    @wf.compute()
-    def last(ctx: Ctx[Any]) -> int | None:
-        return ctx.exited(mount, over)
-
-    wf.edge(first, mount)
-    wf.edge(mount[over], last)
-    player(wf.build(start=first), server).play()
-    outputs: dict[Any, JsonValue] = {step["nodeId"]: step["output"] for step in server.steps}
-    assert outputs["m/deep/__piw_exit_done"] == {"exit": "done", "output": 1}
-    assert outputs["m/__piw_exit_over"] == {"exit": "over", "output": 2}
-    assert outputs["last"] == 2
-
-
-def test_a_large_output_leaves_a_child_by_reference(
-    server: "ScriptedServer", player: "type[Player]"
-) -> None:
-    inner = Workflow("inner")
-
-    @inner.compute()
-    def much() -> str:
-        return "x" * INLINE_BYTES_MAX
-
-    done = inner.exit("done", much)
-    wf = Workflow("outer")
-
-    @wf.compute()
-    def first() -> None:
-        pass
-
-    mount = wf.include("m", inner.build(start=much))
-
-    @wf.compute()
-    def last(ctx: Ctx[Any]) -> int:
-        return len(ctx.exited(mount, done) or "")
-
-    wf.edge(first, mount)
-    wf.edge(mount[done], last)
-    player(wf.build(start=first), server).play(crash_before=None)
-    (leaving,) = server.sent("exitInclude")
-    assert "output" not in leaving
-    assert server.steps[-1]["output"] == INLINE_BYTES_MAX
-
-
-def test_the_result_of_a_run_is_presented_with_what_left_the_last_mount(
-    server: "ScriptedServer", player: "type[Player]"
-) -> None:
-    built, fixed, blocked = child()
-    wf = Workflow("parent", presentation_prompt=lambda given, output: f"{given} {output['exit']}")
-
-    @wf.compute()
-    def begin() -> None:
-        pass
-
-    fix = wf.include("fix", built, input=lambda _: RepairIn(issue="x", tries=1))
-    wf.edge(begin, fix)
-    wf.exit("fixed", fix[fixed])
-    wf.exit("blocked", fix[blocked])
-    server.input = "in"
-    playing = player(wf.build(start=begin), server)
-    playing.play()
-    (presented,) = [m for m in server.messages if m.operation == "run.present"]
-    assert presented.payload == {"text": "in fixed"}
-    assert playing.calls[-1].purpose is Purpose.PRESENT
