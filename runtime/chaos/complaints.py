@@ -21,6 +21,8 @@ _LIBRARIES: Final = tuple(
 
 _PACKAGES: Final = Path(__file__).parents[2]
 
+_GUARD: Final = str(Path(__file__).with_name("guard.py"))
+
 OURS: Final = tuple(
     f"{_PACKAGES / name}/" for name in ("pi_workflows", "runtime", "store", "actors")
 )
@@ -79,8 +81,13 @@ def frames_of(error: BaseException) -> list[tuple[str, int]]:
 
 
 def is_library(file: str) -> bool:
-    """Say whether a file, as code objects name it, is neither the author's nor the product's."""
-    return file.startswith("<") or (file.startswith(_LIBRARIES) and not file.startswith(OURS))
+    """Say whether a file, as code objects name it, is neither the author's nor the product's.
+
+    What the guard puts before functions of libraries belongs to them.
+    """
+    if file.startswith("<") or file == _GUARD:
+        return True
+    return file.startswith(_LIBRARIES) and not file.startswith(OURS)
 
 
 def _source(error: BaseException) -> str:

@@ -65,6 +65,8 @@ REACHING: Final = {
     "from datetime import date": "date.today()",
     "import datetime": "datetime.datetime.now(datetime.UTC)",
     "import datetime as dt": "dt.date.today()",
+    "import os": "import datetime; datetime.datetime.now()",
+    "import sys": "from datetime import date as day; day.today()",
     "from threading import Thread": "Thread(target=print).start()",
     "from threading import Event": "Event().wait(3_600)",
     "from concurrent.futures import ThreadPoolExecutor": "ThreadPoolExecutor().submit(print)",

@@ -76,6 +76,7 @@ class Written:
 MISTAKES: Final = {
     "claim.generatoin": "'NoneType' object has no attribute 'generatoin'",
     "undefined_name": "NameError",
+    "import no_such_module": "ModuleNotFoundError: No module named 'no_such_module'",
     "len(5)": "TypeError",
     "[][0]": "IndexError",
     "await me.clam(job)": "did you mean claim?",

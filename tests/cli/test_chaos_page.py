@@ -50,7 +50,7 @@ def run(invoke: Invoke, columns: int | None = None) -> str:
 
 def test_the_page_draws_what_is_printed(invoke: Invoke, breaking: Path) -> None:
     del breaking
-    assert shown("text", "breaks generations_rise") in run(invoke)
+    assert shown("text", "✗ one_at_a_time (orders) breaks generations_rise") in run(invoke)
 
 
 @pytest.mark.parametrize("columns", [60, 150])
