@@ -101,9 +101,9 @@ NIGHTLY: Final = Figures(
         "seeds": 100_000,
     },
     # Of the rates of one undisturbed process: 1,100 power cuts, 600 double faults, 120 failing
-    # calls (a workload has 1,300), 1,000 drawn orders, 350 process orders, 130 kills or 5.5 seeds
-    # a second.
-    seconds={"orders": 5_000.0, "crash": 21_000.0, "procs": 3_700.0, "sim": 18_000.0},
+    # calls (a workload has 1,300), 1,000 drawn orders, 140 drawn process orders, 100 kills or
+    # 6 seeds a second.
+    seconds={"orders": 5_000.0, "crash": 21_000.0, "procs": 8_000.0, "sim": 17_000.0},
     seconds_complete=400.0,
     complete=frozenset({"orders"}),
     complete_core=frozenset({"procs"}),
