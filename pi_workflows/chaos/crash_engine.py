@@ -14,11 +14,12 @@ what anybody was told, and the real start, `state verify` and the scenario's own
 to be content with it.
 """
 
+import itertools
 import time
 from collections.abc import Mapping
 from typing import Final, final
 
-from pi_workflows.chaos.crash_account import Account, Workloads
+from pi_workflows.chaos.crash_account import WORKLOADS, Account, Workloads
 from pi_workflows.chaos.crash_cuts import explore_cuts, explore_double_faults
 from pi_workflows.chaos.crash_faults import explore_faults
 from pi_workflows.chaos.crash_ground import Ground, ground_of
@@ -40,12 +41,34 @@ POWER_CUTS_MIN: Final = 4_000
 DOUBLE_FAULTS_MIN: Final = 2_000
 """As `POWER_CUTS_MIN`."""
 
-_UNITS: Final = (
-    (POWER_CUTS, POWER_CUTS_MIN, 0.6),
-    (DOUBLE_FAULTS, DOUBLE_FAULTS_MIN, 0.8),
-    (IO_ERRORS, 0, 1.0),
-)
-"""Each with the share of the budget that has gone when it ends."""
+_GOALS: Final = {POWER_CUTS: POWER_CUTS_MIN, DOUBLE_FAULTS: DOUBLE_FAULTS_MIN, IO_ERRORS: 0}
+
+_ENDS: Final = {POWER_CUTS: 0.6, DOUBLE_FAULTS: 0.8, IO_ERRORS: 1.0}
+"""Which part of a short budget has gone when each ends: one long life may take most of it."""
+
+_POWER_CUT_S: Final = 1 / 1_100
+_DOUBLE_FAULT_S: Final = 1 / 600
+_WORKLOAD_S: Final = 11.0
+"""About how long each takes when nobody disturbs it."""
+
+
+def ends_of(goals: Mapping[str, int]) -> Mapping[str, float]:
+    """Return by unit which part of the budget has gone when it ends.
+
+    Where many power cuts are wanted each unit gets what it needs.
+
+    Args:
+        goals: as in `Wanted`.
+    """
+    if goals.get(POWER_CUTS, 0) <= POWER_CUTS_MIN:
+        return _ENDS
+    needed_s = {
+        POWER_CUTS: goals[POWER_CUTS] * _POWER_CUT_S,
+        DOUBLE_FAULTS: goals.get(DOUBLE_FAULTS, DOUBLE_FAULTS_MIN) * _DOUBLE_FAULT_S,
+        IO_ERRORS: max(goals.get(WORKLOADS, 1), 1) * _WORKLOAD_S,
+    }
+    gone = itertools.accumulate(needed_s.values())
+    return {unit: each / sum(needed_s.values()) for unit, each in zip(needed_s, gone, strict=True)}
 
 
 @final
@@ -59,12 +82,12 @@ class CrashEngine:
         began_s = time.monotonic()
         tallies: list[Tally] = []
         with ground_of(scenario) as ground:
-            for unit, goal, share in _UNITS:
+            for unit, share in ends_of(wanted.goals).items():
                 account = Account(
                     Tally(scenario.name, self.name, unit, distinct=0),
                     wanted,
                     lambda choices, seed: repeat(ground, choices, seed).finding,
-                    goal=goal,
+                    goal=_GOALS[unit],
                     ends_s=None if wanted.budget_s is None else began_s + wanted.budget_s * share,
                 )
                 tallies += _explored(ground, account, wanted)

@@ -9,7 +9,13 @@ import pytest
 from actors.owning import Owning
 from actors.store_actor import StoreActor
 from pi_workflows.chaos.crash_account import WORKLOADS, order_of
-from pi_workflows.chaos.crash_engine import DOUBLE_FAULTS, IO_ERRORS, POWER_CUTS, CrashEngine
+from pi_workflows.chaos.crash_engine import (
+    DOUBLE_FAULTS,
+    IO_ERRORS,
+    POWER_CUTS,
+    CrashEngine,
+    ends_of,
+)
 from pi_workflows.chaos.crash_faults import AFTER, fail, judge, references_of
 from pi_workflows.chaos.crash_ground import Ground, ground_of
 from pi_workflows.chaos.crash_judge import Judge
@@ -368,3 +374,18 @@ def test_preparation_before_the_first_start_is_refused() -> None:
 
     with pytest.raises(ScenarioRefused, match="before the first start nothing can be prepared"):
         CrashEngine().explore(impossible, Wanted())
+
+
+def test_time_is_shared_by_what_is_wanted_of_each_unit() -> None:
+    night = ends_of({"power-cut states": 250_000, "double faults": 125_000, "workloads": 3})
+    assert list(night) == ["power-cut states", "double faults", "I/O errors"]
+    assert night["power-cut states"] == pytest.approx(0.49, abs=0.02)
+    assert night["double faults"] == pytest.approx(0.93, abs=0.02)
+    assert night["I/O errors"] == pytest.approx(1)
+    workloads = ends_of({"power-cut states": 5_000, "double faults": 1, "workloads": 1_000})
+    assert workloads["double faults"] < 0.01
+
+
+def test_time_of_a_change_is_for_one_long_life() -> None:
+    for goals in ({}, {"power-cut states": 2_500, "double faults": 1_250, "workloads": 0}):
+        assert ends_of(goals)["power-cut states"] == 0.6
