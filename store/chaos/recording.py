@@ -118,8 +118,8 @@ def recorded(
         randomness: where SQLite takes the salts of its logs from; then the bytes of two equal
             runs are equal. It counts for the whole process while this lasts. None leaves it.
         flushes_folder_of_old: SQLite flushes the directory too when it first flushes a log that
-            it may create, also one that was there already. False: that is not noted, so nobody
-            can rely on it.
+            it may create, also one that was there already. False: that is noted only of a log
+            that is new or empty, so nobody can rely on it for what others have put in its place.
         asks_before_reads: False is faster: no read fails, and none is counted.
     """
     vfs = RecordingVfs(
@@ -172,7 +172,7 @@ class RecordingVfs(apsw.VFS):
         path = _path(name)
         if path is not None and not path.endswith(_INDEX):
             _refuse(self._disk, "open", _own(path))
-        flushes_folder = self._flushes_folder_of_old or not (path and os.path.lexists(path))
+        flushes_folder = self._flushes_folder_of_old or not _is_filled(path)
         return self._file(self._disk, self._base, name, flags, flushes_folder=flushes_folder)
 
     @override
@@ -350,6 +350,10 @@ class RecordingFiles:
 
 def _path(name: "str | apsw.URIFilename | None") -> str | None:
     return name.filename() if isinstance(name, apsw.URIFilename) else name
+
+
+def _is_filled(path: str | None) -> bool:
+    return path is not None and bool(OsFiles().size(Path(path)))
 
 
 def _own(path: str | Path) -> str:
