@@ -25,6 +25,7 @@ _FREEING: Final = frozenset(
         *(f"run_{end}" for end in ("completed", "failed", "timed_out", "cancelled")),
         "run.queue_parked",
         "run.effect_ambiguous",
+        "run.paused",
         "run.source_changed",
         "run.worker_no_progress",
     }
