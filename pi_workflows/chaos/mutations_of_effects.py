@@ -153,8 +153,7 @@ MUTATIONS: Final = (
         (
             Rewritten(
                 "store.run_advance:_Advance._finish",
-                "self._effects.check_settled(attempt, self._node(attempt.node_id),"
-                " finish.outcome)",
+                "self._effects.check_settled(attempt, node, finish.outcome)",
                 "pass",
             ),
         ),
