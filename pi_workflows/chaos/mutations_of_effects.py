@@ -56,7 +56,7 @@ MUTATIONS: Final = (
                 "",
             ),
         ),
-        Catch("recorded_before_it_is_done", "orders", range(400)),
+        Catch("harmless_effect_is_tried_again", "orders", range(400)),
     ),
     Mutation(
         "applied_before_it_is_sent",
