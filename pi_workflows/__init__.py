@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import Applied as Applied
     from pi_workflows.authoring import AuthoringError as AuthoringError
     from pi_workflows.authoring import Command as Command
+    from pi_workflows.authoring import ControlRoute as ControlRoute
     from pi_workflows.authoring import Ctx as Ctx
     from pi_workflows.authoring import Definition as Definition
     from pi_workflows.authoring import DefinitionError as DefinitionError
@@ -46,6 +47,7 @@ __all__ = [
     "Applied",
     "AuthoringError",
     "Command",
+    "ControlRoute",
     "Ctx",
     "Definition",
     "DefinitionError",

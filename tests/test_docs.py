@@ -10,12 +10,15 @@ import click
 import pytest
 from mypy import api
 
+from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.loading import load_file
 from pi_workflows.chaos.mutations import MUTATIONS
 from pi_workflows.chaos.registry import SCENARIOS
 from pi_workflows.cli.main import root
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from pi_workflows.protocol.states import CommandOutcome, ParkReason
+from pi_workflows.runner.children import FoundChildren
+from pi_workflows.runner.sources import DISK_SOURCES
 from runtime.child_environment import child_environment
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -185,7 +188,8 @@ def test_reasons_of_parking_that_need_a_person_are_explained() -> None:
 def test_a_workflow_in_a_page_builds(name: str, tmp_path: Path) -> None:
     file = tmp_path / f"{name}.workflow.py"
     definition = load_file(file, BLOCKS[name].encode())
-    assert definition.digest()
+    nowhere = FoundChildren(DISK_SOURCES, tmp_path, tmp_path)
+    assert compile_definition(definition, nowhere, file).digest()
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)

@@ -1,6 +1,7 @@
 """The authoring API: write workflows as decorated functions and typed edges between them."""
 
 from pi_workflows.authoring.context import Ctx, EffectIdentity, StepResult
+from pi_workflows.authoring.control_loop import ControlRoute
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.effects import EffectSpec, idempotent, manual, observe
 from pi_workflows.authoring.errors import (
@@ -36,6 +37,7 @@ __all__ = [
     "Applied",
     "AuthoringError",
     "Command",
+    "ControlRoute",
     "Ctx",
     "Definition",
     "DefinitionError",

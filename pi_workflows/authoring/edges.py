@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from pi_workflows.authoring.callables import caller_location
 from pi_workflows.authoring.choices import ROUTE_PATH
+from pi_workflows.authoring.control_loop import ControlRoute, broken_loop_rules
 from pi_workflows.authoring.errors import Problems
 from pi_workflows.authoring.graph import INVALID, DeclaredEdge
-from pi_workflows.authoring.handles import MountExit, Source, Target
+from pi_workflows.authoring.handles import MountExit, Node, Source, Target
 from pi_workflows.authoring.route import K, Route
 from pi_workflows.protocol.definition import OUTCOME_PATH
 
@@ -68,6 +69,38 @@ class Edges:
         if timed_out is not None:
             cases["timed_out"] = timed_out
         self._switch("wf.on_outcome", node, OUTCOME_PATH, cases)
+
+    def control_loop(
+        self,
+        decide: Node[Route[K]],
+        *,
+        return_to: Target,
+        routes: Mapping[K, ControlRoute],
+    ) -> None:
+        """Let one node steer a loop: a choice at it, and an edge from each return to `return_to`.
+
+        Args:
+            decide: gives the route; every member of its enum needs one in `routes`.
+            return_to: where the loop begins again, often `decide` itself.
+            routes: `{"to": node, "returns": [last_nodes]}` for those that come back, and
+                `{"to": node, "terminal": True}` for those that leave the loop.
+        """
+        self._refuse_if_built()
+        location = caller_location()
+        broken = list(broken_loop_rules(decide, routes))
+        node = getattr(decide, "node_id", None)
+        for message in broken:
+            self._problems.add(INVALID, message, node=node, location=location)
+        if broken:
+            return
+        call = "wf.control_loop"
+        cases = {key: route["to"] for key, route in routes.items()}
+        self._draw(
+            DeclaredEdge(call=call, source=decide, location=location, on=ROUTE_PATH, cases=cases)
+        )
+        for route in routes.values():
+            for source in route.get("returns", ()):
+                self._draw(DeclaredEdge(call=call, source=source, location=location, to=return_to))
 
     def _switch(self, call: str, node: object, on: object, cases: object) -> None:
         location = caller_location()

@@ -19,6 +19,7 @@ def snapshot_of(definition: "Definition") -> JsonObject:
     Nodes are sorted by id and edges by source, so that moving code about in the file changes
     nothing. Callables, computed timeouts and parsers leave at most a mark.
     """
+    assert not definition.includes, "only a compiled workflow has a snapshot"
     mounts = sorted(definition.mounts.items())
     snapshot: JsonObject = {
         "schema": DEFINITION_SNAPSHOT,

@@ -7,14 +7,17 @@ from typing import Final, TypeAlias, cast
 
 import pytest
 
+from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.loading import load_file, source_identity
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import StepOutcome, WorkerMessageOutcome
 from pi_workflows.runner.cancellation import Cancellation
+from pi_workflows.runner.children import FoundChildren
 from pi_workflows.runner.engine import Engine
 from pi_workflows.runner.messages import Call, CallResult, Reply, Send
 from pi_workflows.runner.nodes.executor import Executor
 from pi_workflows.runner.shell_groups import ShellGroups
+from pi_workflows.runner.sources import DISK_SOURCES
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
 
@@ -35,7 +38,9 @@ class Play:
     end: JsonObject = field(default_factory=dict)
 
     def run(self, file: Path) -> None:
-        definition = load_file(file, source_identity(file)[0])
+        children = FoundChildren(DISK_SOURCES, file.parent, file.parent)
+        loaded = load_file(file, source_identity(file)[0])
+        definition = compile_definition(loaded, children, file)
         self.input = definition.accept_input(self.input)
         executor = Executor(definition, ShellGroups(), source_directory=file.parent)
         loop = Engine(definition, run_id="run-1", origin=_Origin()).run()
@@ -72,6 +77,8 @@ class Play:
     def _apply(self, transition: JsonObject) -> JsonObject:
         if transition["type"] == "finishAttempt":
             self.path.append((str(transition["nodeId"]), str(transition["outcome"])))
+        elif transition["type"] in {"enterInclude", "exitInclude"}:
+            self.path.append((str(transition["nodeId"]), "ok"))
         elif transition["type"] == "finishRun":
             self.end = transition
         elif transition["type"] == "reserveEffect":
