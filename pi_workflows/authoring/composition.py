@@ -110,7 +110,7 @@ class Composition(Edges, Generic[I]):
             )
         elif _child_rule(child) is None:
             self._includes[handle.mount_name] = Include(
-                child=child if isinstance(child, Definition) else str(child),
+                child=f"{child.parent}/{child.name}" if isinstance(child, Path) else child,
                 mapper=with_context(input) if callable(input) else None,
                 contract=contract if isinstance(contract, Definition) else None,
                 location=location,

@@ -96,7 +96,7 @@ def test_visits_of_the_run_go_on_where_those_of_an_invocation_begin_anew(
 def test_effects_of_one_child_at_two_mounts_have_two_keys(
     server: "ScriptedServer", player: "type[Player]"
 ) -> None:
-    """Case: B32."""
+    """Case: B32, A47."""
     built, fixed, blocked = child()
     wf = Workflow("twice")
 
