@@ -73,3 +73,38 @@ def test_restored_file_lets_a_resume_go_on_in_the_same_run(home: Home, change: s
     assert home.notes() == ["first", "second began", "second began", "second ended", "third"]
     asked = "SELECT count(*) FROM events WHERE event_type = 'run.resume_requested'"
     assert home.database.column(asked) == [2]
+
+
+PARENT = """
+@wf.compute()
+def begin() -> str:
+    return "begun"
+mount = wf.include("inner", "./child.workflow.py")
+wf.edge(begin, mount)
+workflow = wf.build(start=begin)
+"""
+INNER_STEPS = ["begin 1", "inner 1", *(f"inner/{step}" for step in STEPS)]
+
+
+def test_edited_included_file_parks_the_run_until_it_is_restored(home: Home) -> None:
+    """Killed in the middle of the child: resumed, its finished nodes do not run again.
+
+    Case: B45.
+    """
+    child = three(COMPUTING).replace("workflow =", 'wf.exit("done", third)\nworkflow =')
+    file = home.write(child, "child")
+    killed = home.servers.start()
+    run_id = home.run(PARENT)
+    home.meetings.arrive("second")
+    killed.kill()
+    home.write('\nnote("edited")\n' + child, "child")
+    home.servers.start()
+    assert_parked(home, run_id, file)
+    assert home.notes() == ["first", "second began"]
+    home.write(child, "child")
+    resuming = home.launch("resume", run_id)
+    home.meetings.arrive("second").go()
+    resuming.communicate(timeout=BOUND_S)
+    left = {"exit": "done", "output": OUTPUT}
+    home.assert_completed(run_id, [*INNER_STEPS, "inner/__piw_exit_done 1"], left)
+    assert home.notes() == ["first", "second began", "second began", "second ended", "third"]
