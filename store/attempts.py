@@ -7,6 +7,7 @@ from the last row of an index.
 from typing import Final, NamedTuple
 
 from pi_workflows.protocol.states import AttemptStatus
+from store.errors import ProposalRefused
 from store.machines.attempt import ATTEMPT_MACHINE, MOVE_TO_OUTCOME, AttemptMove
 from store.transaction import Reading, Transaction, affected_one
 
@@ -103,9 +104,14 @@ UPDATE_ATTEMPT_FINISHED: Final = """
      WHERE attempt_id = :attempt_id AND status = :expected
 """
 
+# The next index, and a finished attempt of this very run, or nothing.
 INSERT_STEP: Final = """
     INSERT INTO run_steps (run_id, step_index, attempt_id, authored_count)
-    VALUES (:run_id, :step_index, :attempt_id, :authored_count)
+    SELECT a.run_id, :step_index, a.attempt_id, :authored_count
+      FROM node_attempts AS a
+     WHERE a.attempt_id = :attempt_id AND a.run_id = :run_id AND a.finished_at IS NOT NULL
+       AND :step_index = (SELECT coalesce(max(s.step_index) + 1, 0) FROM run_steps AS s
+                           WHERE s.run_id = :run_id)
 """
 
 SELECT_COUNT_AT: Final = """
@@ -231,8 +237,12 @@ def finish(tx: Transaction, attempt: AttemptRow, end: Finish) -> None:
 def append_step(
     tx: Transaction, run_id: str, step_index: int, attempt_id: str, authored_count: int
 ) -> None:
-    """Record a finished attempt as step `step_index`; the primary key refuses a rewrite."""
-    tx.execute(
+    """Record a finished attempt as step `step_index`.
+
+    Raises:
+        ProposalRefused: it is not the next index, or the attempt is another run's or not over.
+    """
+    appended = tx.execute(
         INSERT_STEP,
         {
             "run_id": run_id,
@@ -241,6 +251,8 @@ def append_step(
             "authored_count": authored_count,
         },
     )
+    if appended != 1:
+        raise ProposalRefused("this attempt cannot be the run's next step")
 
 
 def count_at(reading: Reading, run_id: str, node_id: str) -> int:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.states import OwnerType
-from store import leases, workers
+from store import active_time, leases, workers
 from store.authority import Permit
 from store.run_parking import recover_run
 from store.runs import RunIdRow
@@ -12,11 +12,6 @@ from store.transaction import Reading, Transaction
 
 SELECT_UNDER_WAY: Final = """
     SELECT run_id FROM run_queue WHERE status IN ('starting', 'running') ORDER BY run_id
-"""
-
-# Downtime is free: an interval ends at its last sample, nothing is added.
-UPDATE_INTERVALS_CLOSED: Final = """
-    UPDATE attempt_active_intervals SET ended_at = observed_at WHERE ended_at IS NULL
 """
 
 ROW_STATEMENTS: Final = {"SELECT_UNDER_WAY": RunIdRow}
@@ -36,7 +31,7 @@ def close_predecessor(tx: Transaction, permit: Permit) -> Recovered:
     return Recovered(
         leases.expire_all(tx, permit, OwnerType.HOST),
         workers.orphan_all(tx),
-        tx.execute(UPDATE_INTERVALS_CLOSED, {}),
+        active_time.stop_all(tx),
     )
 
 

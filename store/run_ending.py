@@ -10,7 +10,7 @@ from pi_workflows.protocol.states import (
     RecoveryKind,
     RunStatus,
 )
-from store import attempts, effect_rows, effects, leases, run_queue, runs
+from store import active_time, attempts, effect_rows, effects, leases, run_queue, runs
 from store.attempts import AttemptRow
 from store.effect_rows import EffectRow, Settlement
 from store.machines.effect import EffectMove
@@ -57,6 +57,7 @@ def end_run(tx: Transaction, recorder: Recorder, run: RunRow, end: RunEnd) -> Cu
     """
     RUN_MACHINE.apply(run.status, MOVE_TO_END[end.status])
     unfinished = attempts.unfinished(tx, run.run_id)
+    active_time.halt(tx, unfinished)
     if unfinished is not None:
         attempts.finish(tx, unfinished, attempts.Finish(AttemptStatus.CANCELLED))
     ambiguous = _close_effects(tx, recorder)

@@ -6,7 +6,7 @@ from typing import Final
 
 from pi_workflows.protocol.ids import run_resource_id
 from pi_workflows.protocol.states import AttemptStatus, EffectStatus, QueueStatus, RunStatus
-from store import attempts, effect_rows, leases, run_queue, runs
+from store import active_time, attempts, effect_rows, leases, run_queue, runs
 from store.attempts import AttemptRow
 from store.authority import Operation, Permit, holding, require_actor, revise
 from store.effect_rows import EffectRow
@@ -93,6 +93,7 @@ def _stop(tx: Transaction, recorder: Recorder, run: RunRow) -> AttemptRow | None
     cut_off = attempt if attempt is not None and attempt.status in _AT_WORK else None
     recorder.record(run_event("run.paused"))
     runs.set_paused(tx, run.run_id)
+    active_time.halt(tx, attempt)
     if in_hand:
         park_paused(tx, recorder, run)
     return cut_off

@@ -69,3 +69,22 @@ async def test_document_of_a_run_is_not_to_be_had_under_another(
     path = offer(kept, "one")
     assert kept.part(RUN, path, 0) is not None
     assert kept.part("run-2", path, 0) is None
+
+
+async def test_document_is_found_by_its_run_its_digest_and_its_type_alone(
+    autojump_clock: Clock, kept: Documents
+) -> None:
+    """One of the three does not do.
+
+    Case: A18.
+    """
+    path = offer(kept, "one")
+    assert path == "artifacts/sha256/one.json"
+    assert kept.part(RUN, path, 0) is not None
+    for run_id, asked in (
+        ("run-2", path),
+        (RUN, path.replace("one", "two")),
+        (RUN, path.replace(".json", ".txt")),
+        (RUN, "one"),
+    ):
+        assert kept.part(run_id, asked, 0) is None

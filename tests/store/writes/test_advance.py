@@ -177,18 +177,36 @@ def test_waiting_run_has_no_end_time_and_an_ended_one_has(run: "WrittenRun") -> 
     assert run.store.rows("SELECT status, finished_at FROM run_queue") == [("cancelled", now)]
 
 
-def test_step_is_not_written_twice(run: "WrittenRun") -> None:
-    """Neither its place nor its attempt; the indexes are the commands' own, without gaps.
+def test_step_is_not_written_twice_nor_behind_a_gap_nor_for_another_run(
+    store: "WriteStore", run: "WrittenRun"
+) -> None:
+    """Neither its place nor its attempt; an attempt that is under way is no step either.
 
     Case: A81.
     """
     run.walk()
     assert run.store.rows("SELECT step_index FROM run_steps") == [(0,), (1,), (2,)]
     ((recorded,), *_) = run.store.rows("SELECT attempt_id FROM run_steps")
+    other = store.create("run-2").begin()
+    foreign, begun = other.started("fetch"), other.started("send")
+    other.work(foreign)
+    other.advance(begun)
     before = run.store.dump()
-    for index, attempt_id in ((0, recorded), (3, recorded), (4, "attempt-of-nobody")):
-        with pytest.raises(apsw.ConstraintError):
-            run.store.do(attempts.append_step, run.run_id, index, attempt_id, 1)
+    for index, attempt_id in (
+        (0, foreign.attempt_id),
+        (3, foreign.attempt_id),
+        (3, begun.attempt_id),
+        (4, recorded),
+        (3, "attempt-of-nobody"),
+    ):
+        with pytest.raises(ProposalRefused):
+            store.do(attempts.append_step, run.run_id, index, attempt_id, 1)
+    with pytest.raises(ProposalRefused):
+        store.do(attempts.append_step, "run-2", 1, begun.attempt_id, 2)
+    with pytest.raises(ProposalRefused):
+        store.do(attempts.append_step, "run-2", 2, foreign.attempt_id, 2)
+    with pytest.raises(apsw.ConstraintError):
+        store.do(attempts.append_step, run.run_id, 3, recorded, 4)
     assert run.store.dump() == before
 
 

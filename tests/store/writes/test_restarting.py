@@ -1,5 +1,6 @@
 """Restarting: a new run of what a run was started with, once, and nothing else of it."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -13,7 +14,7 @@ from store.effect_resolving import Resolution, Verb, resolve_effect
 from store.errors import AuthorityError, RunUnknownError, StaleResourceError
 from store.proposals import FinishRun
 from store.resources import Actor
-from store.run_creation import create_run
+from store.run_creation import MountSource, create_run
 from store.run_recovering import NoRecovery, RecoveryRefusedError, launch_link
 from store.run_restarting import RestartReply, RunNotEndedError
 from store.run_resuming import EffectAmbiguousError
@@ -102,6 +103,20 @@ def test_restart_gives_a_new_run_the_definition_and_the_input_and_nothing_else(
     completed(child)
     assert store.do(projection.run_state, child.run_id)["parentRunId"] == run.run_id
     assert store.do(verification.violations) == []
+
+
+def test_restart_pins_the_same_sources_of_all_that_is_included(store: "WriteStore") -> None:
+    mounts = (MountSource("fix", "file", "/projects/one/repair_flow.py", "cd" * 32),)
+    store.do(create_run, Permit(CONTROL), replace(store.new_run("run-1"), mounts=mounts))
+    run = completed(WrittenRun(store, "run-1"))
+    child = restart(run).run.run_id
+    pinned = "SELECT mount_path, source_type, source_ref, source_revision FROM run_sources"
+    of_parent, of_child = (
+        store.rows(f"{pinned} WHERE run_id = :id ORDER BY mount_path", id=run_id)
+        for run_id in (run.run_id, child)
+    )
+    assert of_parent == of_child
+    assert [path for path, *_ in of_child] == ["", "fix"]
 
 
 def test_first_runner_of_a_restart_is_told_so(run: WrittenRun) -> None:
