@@ -23,7 +23,7 @@ from pi_workflows.protocol.errors import ExitCode
 @json_option("Print the verdict and what was cut off.")
 @debug_option
 def pause(*, run_id: str, as_json: bool) -> int:
-    """Stop a run at once and keep it from going on until it is resumed.
+    """Stop a run at once, until it is resumed.
 
     A node that works is stopped where it stands; when the run is resumed it runs again. Recorded
     steps stay. Works wherever the run is: also queued, between two tries, or parked. Exit code 0

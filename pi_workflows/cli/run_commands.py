@@ -129,11 +129,11 @@ def resume(*, run_id: str, detach: bool, as_json: bool) -> int:
 @json_option("Print one document: runId, status, and at the end finalOutput or error.")
 @debug_option
 def restart(*, run_id: str, revision: int | None, detach: bool, as_json: bool) -> int:
-    """Start a run that has ended once more: a new run of the same workflow with the same input.
+    """Start a run that has ended once more, as a new run.
 
-    Nothing else is taken over: no steps, no outputs, no settings. A run is restarted once; when
-    it was restarted before, this stays with that restart. Ctrl-C detaches. Exit codes are those
-    of `run`.
+    It has the same workflow and the same input. Nothing else is taken over: no steps, no outputs,
+    no settings. A run is restarted once; when it was restarted before, this stays with that
+    restart. Ctrl-C detaches. Exit codes are those of `run`.
     """
     paths = user_paths()
     with client_of(paths) as client:

@@ -218,6 +218,7 @@ class RunnerEnd:
             "workflowName": "tally",
             "workflowRef": request["workflow"],
             "source": source,
+            "mounts": [],
             "definitionSnapshot": snapshot,
             "definitionDigest": digest_hex(canonical_bytes(snapshot)),
             "input": request["input"],

@@ -88,7 +88,7 @@ async def test_backoff_parks_the_run_and_the_exact_timer_admits_it_again(
             assert shown["display"] == {
                 "status": "queued",
                 "retryAt": cast("JsonObject", shown["retrying"])["nextTryAt"],
-                "controls": ["cancel", "resume"],
+                "controls": ["pause", "cancel", "resume"],
             }
             between = cast("JsonObject", shown["retrying"])
             assert (between["nodeId"], between["failedTries"]) == ("first", 1)

@@ -55,7 +55,8 @@ TREE = dict(commands())
 def test_the_tree_has_every_command() -> None:
     assert set(TREE) == {
         "pi-workflows",
-        *(f"pi-workflows {name}" for name in ("run", "list", "show", "watch", "resume", "cancel")),
+        *(f"pi-workflows {name}" for name in ("run", "list", "show", "watch", "cancel")),
+        *(f"pi-workflows {name}" for name in ("pause", "resume", "restart")),
         "pi-workflows server",
         *(f"pi-workflows server {name}" for name in ("run", "start", "status", "stop")),
         "pi-workflows effects",
