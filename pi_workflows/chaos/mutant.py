@@ -28,6 +28,9 @@ from runtime.chaos.scenario import Scenario
 ONE_EACH: Final = frozenset({"orders", "sim"})
 """Engines to which a seed is one exploration, so that a hunt can go on behind a finding."""
 
+FINDINGS_MAX: Final = 40
+"""How many findings of other promises a hunt looks at where a seed is many explorations."""
+
 
 def main() -> None:
     """Make the trial of the first argument."""
@@ -97,19 +100,24 @@ class _Trying:
             if finding is None or trial.counts(finding):
                 return finding, total
             self._beside = self._beside or finding
-            seeds = seeds[explored:] if seeds and trial.engine in ONE_EACH else None
+            if trial.engine not in ONE_EACH and not trial.choices:
+                return self._explored_once(seeds, FINDINGS_MAX)
+            seeds = seeds[explored:] if seeds and not trial.choices else None
             if not seeds:
                 return None, total
 
-    def _explored_once(self, seeds: range | None) -> tuple[Finding | None, int]:
-        """Explore until anything breaks."""
+    def _explored_once(
+        self, seeds: range | None, findings_max: int = 1
+    ) -> tuple[Finding | None, int]:
+        """Explore until so much has broken; return what counts, or with one at most whatever."""
         trial, exploring = self._trial, engine(self._trial.engine)
         if trial.choices:
             return exploring.repeat(self._scenario, trial.choices, None).finding, 1
-        wanted = Wanted(is_all=seeds is None, seeds=seeds, findings_max=1)
+        wanted = Wanted(is_all=seeds is None, seeds=seeds, findings_max=findings_max)
         tallies = exploring.explore(self._scenario, wanted)
         findings = [finding for tally in tallies for finding in tally.findings]
-        return (findings[0] if findings else None), sum(tally.explored for tally in tallies)
+        found = [each for each in findings if findings_max == 1 or trial.counts(each)]
+        return (found[0] if found else None), sum(tally.explored for tally in tallies)
 
     def _made_small(self, finding: Finding) -> tuple[Finding, int]:
         exploring, bound_s = engine(self._trial.engine), self._trial.shrink_s

@@ -34,7 +34,7 @@ from store.errors import (
 from store.transaction import Reading, Transaction
 
 CALLERS: Final = 4
-ASKED_EACH: Final = 4
+ASKED_EACH: Final = 10
 
 _TURNS: Final = 48
 """How often the loop gives somebody a turn to stop waiting, beside the places of the store."""
@@ -45,6 +45,7 @@ _TURNS_BETWEEN: Final = 4
 _WAYS: Final = ("do", "do_urgent", "insist", "do_long")
 _WORKS: Final = "to make something"
 _LOOKS: Final = "to look"
+_FAILS: Final = "for what fails"
 
 _END_S: Final = 60.0
 """Virtual time in which everybody has to be told; nothing here takes any."""
@@ -153,7 +154,9 @@ class StoreCallers:
         for number in range(ASKED_EACH):
             name = f"{caller}-{number}"
             way: str = world.decide(f"{caller} uses", *_WAYS)
-            how: str = world.decide(f"{caller} asks", _WORKS, _LOOKS, *Failure)
+            how: str = world.decide(f"{caller} asks", _WORKS, _LOOKS, _FAILS)
+            if how == _FAILS:
+                how = world.decide(f"{caller} fails by", *Failure)
             self._asked.append(name)
             told = Told.CANCELLED
             with trio.CancelScope() as scope:

@@ -5,9 +5,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pi_workflows.chaos import mutant
 from pi_workflows.chaos.abandonment import ABANDONED
 from pi_workflows.chaos.mutant import try_out
 from pi_workflows.chaos.mutating import PROGRAM, Judged, MutationResult, mutate
@@ -21,8 +23,10 @@ from pi_workflows.chaos.mutations import (
 )
 from pi_workflows.chaos.registry import SCENARIOS, engine_names
 from pi_workflows.chaos.trials import Told, Trial
-from runtime.chaos.outcome import Finding, Verdict
+from runtime.chaos.engine import Repeated, Wanted
+from runtime.chaos.outcome import Finding, Tally, Verdict
 from runtime.chaos.planting import Rewritten, planted
+from runtime.chaos.scenario import Scenario
 from store import authority, leases
 
 WITHOUT_THE_RULE = {
@@ -124,6 +128,31 @@ def test_hunt_goes_on_behind_the_break_of_another_promise() -> None:
     assert told.finding is not None
     assert told.finding.promise == "P3"
     assert told.explored > anything.explored
+
+
+class FindsThree:
+    """An engine to which a seed is many explorations: it breaks P2, P2 and then P6."""
+
+    def explore(self, scenario: Scenario[Any], wanted: Wanted) -> list[Tally]:
+        promises = ["P2", "P2", "P6"][: wanted.findings_max]
+        found = [Finding(scenario.name, "crash", it, it, {}, 1, (), "ab") for it in promises]
+        return [Tally(scenario.name, "crash", "I/O errors", explored=len(found), findings=found)]
+
+    def repeat(self, *_: object) -> Repeated:
+        return Repeated(None, (), "ab", frozenset())
+
+
+def test_hunt_in_one_large_exploration_looks_at_its_later_findings_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mutant, "engine", lambda _: FindsThree())
+    trial = replace(known_trial("failed_commit_is_refused"), choices={}, seeds=range(2))
+    told = try_out(trial)
+    assert told.finding is not None
+    assert (told.finding.promise, told.explored) == ("P6", 3)
+    missed = try_out(replace(trial, promise="P9"))
+    assert missed.finding is None
+    assert missed.beside is not None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ def stops_waiting(s: Stage) -> None:
     async def process(world: SimulatedWorld) -> None:
         await callers.play(world)
 
-    s.faults(cancel=8, disk_full=1, fsync_failure=1)
+    s.faults(cancel=12, disk_full=3, fsync_failure=1)
 
     @s.always
     def told_truly(seen: Seen) -> None:
