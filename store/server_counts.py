@@ -38,8 +38,10 @@ SELECT_COUNTS: Final = """
 """
 
 SELECT_PARKED: Final = """
-    SELECT coalesce(error_code, 'none') AS reason, count(*) AS runs
-      FROM run_queue WHERE status = 'parked' GROUP BY 1 ORDER BY 1
+    SELECT CASE WHEN r.paused THEN 'paused' ELSE coalesce(q.error_code, 'none') END AS reason,
+           count(*) AS runs
+      FROM run_queue AS q JOIN runs AS r ON r.run_id = q.run_id
+     WHERE q.status = 'parked' GROUP BY 1 ORDER BY 1
 """
 
 ROW_STATEMENTS: Final = {"SELECT_COUNTS": CountsRow, "SELECT_PARKED": ParkedRow}

@@ -15,6 +15,7 @@ MET = {
     "server_freezes": ("SIGSTOP", "SIGCONT", "start_refused", "server_displaced"),
     "machine_sleeps": ("stepped", "SIGSTOP"),
     "run_is_cancelled": ("run_cancelled", "run_completed"),
+    "run_is_paused": ("run.paused", "run.resume_requested", "run_resume_prepared"),
     "charged_once": ("effect.ambiguous", "effect.applied", "run_completed"),
     "sent_once": ("effect.retry_ready", "effect.applied", "run_completed"),
     "clock_jumps": ("stepped",),

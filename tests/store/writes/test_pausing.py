@@ -26,6 +26,7 @@ from store.resources import Actor
 from store.run_parking import Departure
 from store.run_pausing import PauseReply, PauseVerdict
 from store.run_resuming import EffectAmbiguousError, ResumeVerdict, RunEndedError
+from store.server_counts import counts
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.canonical import JsonObject
@@ -368,3 +369,12 @@ def test_pause_of_an_unknown_run_is_refused_with_its_nearest_names(store: "Write
     with pytest.raises(RunUnknownError) as refused:
         store.do(run_pausing.pause_run, Permit(CONTROL), "run-13")
     assert refused.value.fields() == {"nearest": ["run-12"]}
+
+
+def test_server_says_how_many_parked_runs_are_paused(store: "WriteStore") -> None:
+    for number, is_paused in ((1, True), (2, True), (3, False)):
+        run = store.create(f"run-{number}").begin()
+        run.park()
+        if is_paused:
+            pause(run, Permit(CONTROL))
+    assert store.do(counts)["parkedBecause"] == {"handoff": 1, "paused": 2}
