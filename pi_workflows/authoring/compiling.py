@@ -5,15 +5,15 @@ workflow. Compiling runs no function of a node; it runs the files of children th
 reference.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from pi_workflows.authoring.codec import ANY_JSON
+from pi_workflows.authoring.codec import ANY_JSON, Codec
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.definition import Definition, NodeDefinition
-from pi_workflows.authoring.errors import AuthoringError, DefinitionError, Problems
+from pi_workflows.authoring.errors import AuthoringError, DefinitionError, Location, Problems
 from pi_workflows.authoring.graph import unknown_exit
 from pi_workflows.authoring.mounts import Entry, ExitDefinition, Include, Leaving, Mounted
 from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT
@@ -244,31 +244,31 @@ class _Flat:
 
 
 def _entry(mount: str, include: Include) -> NodeDefinition:
-    return NodeDefinition(
-        node_id=mount,
-        node_type=NodeType.COMPUTE,
-        fn=include.mapper or _no_input,
-        is_async=False,
-        codec=ANY_JSON,
-        timeout=DEFAULT_TIMEOUT,
-        status_detail=None,
-        effect=None,
-        look=None,
-        request=None,
-        shell=None,
-        retry=None,
-        location=include.location,
-        crossing=Entry(mount),
-    )
+    fn = include.mapper or _no_input
+    return _transition(mount, fn, ANY_JSON, include.location, Entry(mount))
 
 
 def _leaving(mount: str, name: str, exit_: ExitDefinition) -> NodeDefinition:
+    crossing = Leaving(mount, name, exit_.validate)
+    node_id = exit_node_id(mount, name)
+    node = _transition(node_id, _no_input, exit_.codec, exit_.location, crossing)
+    return replace(node, mount_path=mount)
+
+
+def _transition(
+    node_id: str,
+    fn: Callable[..., Any],
+    codec: Codec,
+    location: Location,
+    crossing: Entry | Leaving,
+) -> NodeDefinition:
+    """Return a node that the engine itself carries out, at the border of a child."""
     return NodeDefinition(
-        node_id=exit_node_id(mount, name),
+        node_id=node_id,
         node_type=NodeType.COMPUTE,
-        fn=_no_input,
+        fn=fn,
         is_async=False,
-        codec=exit_.codec,
+        codec=codec,
         timeout=DEFAULT_TIMEOUT,
         status_detail=None,
         effect=None,
@@ -276,9 +276,8 @@ def _leaving(mount: str, name: str, exit_: ExitDefinition) -> NodeDefinition:
         request=None,
         shell=None,
         retry=None,
-        location=exit_.location,
-        mount_path=mount,
-        crossing=Leaving(mount, name, exit_.validate),
+        location=location,
+        crossing=crossing,
     )
 
 
