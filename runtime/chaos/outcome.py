@@ -11,6 +11,8 @@ from runtime.chaos.complaints import is_library
 DRAWN: Final = frozenset({"orders", "process orders", "kills", "seeds"})
 """Units of which each seed gives one, be it another's too: so many seeds are promised."""
 
+_ORDERS: Final = frozenset({"orders", "process orders"})
+
 
 class Verdict(IntEnum):
     """How a chaos command ends; the value is its exit code."""
@@ -213,6 +215,8 @@ class Tally:
         ]
         if self.unit == "orders" and self.complete and self.explored == 1:
             spots.append("there is one order only")
+        elif self.unit in _ORDERS and self.distinct == 1 < self.explored:
+            spots.append("one order only was seen")
         return spots
 
 

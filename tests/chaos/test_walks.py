@@ -4,7 +4,7 @@ import pytest
 
 from runtime.chaos.choices import Choices, Source
 from runtime.chaos.engine import Wanted
-from runtime.chaos.outcome import Verdict
+from runtime.chaos.outcome import Tally, Verdict
 from runtime.chaos.scenario import Budgets
 from runtime.chaos.walks import Priorities, Uniform, Walk, source_of
 from tests.chaos.ledgers import Actor, Declaration, Ledger, explored
@@ -100,3 +100,10 @@ def test_drawn_faults_stay_within_their_budgets() -> None:
     assert min(most) >= 6
     assert 0 < tally.faults["kill"] < 200
     assert tally.blind_spots == []
+
+
+def test_sample_that_is_one_order_over_and_over_says_so() -> None:
+    """A sample of one order proves as little as a scenario that has no other."""
+    tally = Tally("alone", "orders", "orders", explored=10, distinct=1)
+    assert tally.blind_spots == ["one order only was seen"]
+    assert Tally("two", "orders", "orders", explored=10, distinct=2).blind_spots == []

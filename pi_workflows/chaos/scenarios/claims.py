@@ -67,6 +67,7 @@ def first_come(s: Scene) -> None:
     @s.finally_
     def one_has_it(look: Look) -> None:
         assert len(claims_of(look, job)) <= 1, "P3: two were told that they have it"
+        assert look.events(job), "P3: nobody got a job that was free"
 
 
 @scenario(promises=("P3", "P4"))
