@@ -215,10 +215,7 @@ def _let_go_on(tx: Transaction, recorder: Recorder, run: RunRow) -> bool:
         run.status is not RunStatus.WAITING
         or queued is None
         or queued.error_code != ParkReason.EFFECT_AMBIGUOUS
-        or any(
-            effect.status is EffectStatus.AMBIGUOUS
-            for effect in effect_rows.unsettled(tx, recorder.resource_id)
-        )
+        or effect_rows.ambiguous(tx, recorder.resource_id)
     ):
         return False
     recorder.record(run_event("run.resume_requested", {"reason": "effectResolved"}))

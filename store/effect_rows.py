@@ -108,6 +108,13 @@ def unsettled(reading: Reading, source: ResourceId) -> list[EffectRow]:
     return reading.many(EffectRow, SELECT_UNSETTLED, {"source": source})
 
 
+def ambiguous(reading: Reading, source: ResourceId) -> tuple[EffectRow, ...]:
+    """Return the source's effects of which nobody knows whether they happened, oldest first."""
+    return tuple(
+        effect for effect in unsettled(reading, source) if effect.status is EffectStatus.AMBIGUOUS
+    )
+
+
 def open_attempt(
     tx: Transaction, source: Recorder, effect: EffectId, number: int, owner_id: str
 ) -> None:

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from pi_workflows.protocol.ids import run_resource_id
-from pi_workflows.protocol.states import EffectStatus, RunStatus
+from pi_workflows.protocol.states import RunStatus
 from store import blobs, effect_rows, leases, runs
 from store.attempts import AttemptRow
 from store.authority import Operation, Permit, holding, require_actor, revise
@@ -77,11 +77,7 @@ def cancel_run(tx: Transaction, permit: Permit, run_id: str, reason: str | None)
 
 def _late(tx: Transaction, run: RunRow, reason: str | None) -> CancelReply:
     resource = run_resource_id(run.run_id)
-    ambiguous = tuple(
-        effect
-        for effect in effect_rows.unsettled(tx, resource)
-        if effect.status is EffectStatus.AMBIGUOUS
-    )
+    ambiguous = effect_rows.ambiguous(tx, resource)
     revision = holding(tx, resource).revision
     if run.status is RunStatus.CANCELLED and run.error_hash is not None:
         if reason is not None and blobs.Blob.of_text(reason).blob_hash != run.error_hash:

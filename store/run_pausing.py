@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.ids import run_resource_id
-from pi_workflows.protocol.states import AttemptStatus, EffectStatus, QueueStatus, RunStatus
+from pi_workflows.protocol.states import AttemptStatus, QueueStatus, RunStatus
 from store import active_time, attempts, effect_rows, leases, run_queue, runs
 from store.attempts import AttemptRow
 from store.authority import Operation, Permit, holding, require_actor, revise
@@ -106,9 +106,5 @@ def _reply(
     revision: int,
     cut_off: AttemptRow | None,
 ) -> PauseReply:
-    ambiguous = tuple(
-        effect
-        for effect in effect_rows.unsettled(reading, run.resource_id)
-        if effect.status is EffectStatus.AMBIGUOUS
-    )
+    ambiguous = effect_rows.ambiguous(reading, run.resource_id)
     return PauseReply(verdict, run.status, revision, cut_off, ambiguous)
