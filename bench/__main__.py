@@ -17,6 +17,7 @@ from bench.figures import Section, document
 from bench.footprint import FootprintPlan, measure_footprint
 from bench.hooks import HookPlan, measure_hooks
 from bench.long_run import LongRunPlan, measure_long_run
+from bench.many_updates import UpdatesPlan, measure_updates
 from bench.restart import RestartPlan, measure_restart
 from bench.simulation import SimulationPlan, measure_simulation
 from bench.step_profile import ProfilePlan, measure_profile
@@ -29,6 +30,7 @@ STORE_PLAN: Final = StorePlan(
     rounds=5, singles=128, groups=16, switch_interval_s=SWITCH_INTERVAL_S
 )
 LONG_RUN_PLAN: Final = LongRunPlan(steps=10_000, part=1_000)
+UPDATES_PLAN: Final = UpdatesPlan(updates=1_000, rounds=5, reads=200)
 STEP_PLAN: Final = StepPlan(steps=10, alone=40, watched=5, at_once=16, rounds=3)
 HOOK_PLAN: Final = HookPlan(rounds=5, calls=200_000)
 SIMULATION_PLAN: Final = SimulationPlan(seeds=10)
@@ -42,6 +44,7 @@ def measure(folder: Path) -> Iterator[Section]:
     yield measure_disk(folder)
     yield measure_store(folder, STORE_PLAN)
     yield measure_long_run(folder, LONG_RUN_PLAN)
+    yield measure_updates(folder, UPDATES_PLAN)
     yield measure_steps(_home(folder, "steps"), STEP_PLAN)
     yield measure_restart(folder, RESTART_PLAN)
     yield measure_footprint(_home(folder, "idle"), FOOTPRINT_PLAN)

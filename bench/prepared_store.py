@@ -18,7 +18,7 @@ from pi_workflows.protocol.ids import RunId, WorkerEpoch, time_ordered
 from pi_workflows.protocol.states import ActorType, OwnerType, StepOutcome, WorkerMessageOutcome
 from runtime.clock import SystemClock, WallMs
 from runtime.world import SystemIdSource
-from store import blobs, host, leases, run_claiming, run_creation
+from store import blobs, host, leases, run_claiming, run_creation, updates
 from store.authority import Claim, Permit
 from store.batch import Batch, run_alone
 from store.blobs import Blob
@@ -33,6 +33,7 @@ from store.run_creation import NewRun
 from store.run_messages import Answered, advance_once
 from store.state_dir import prepare_state_dir
 from store.transaction import Transaction
+from store.updates import NewUpdate
 from store.wal import CheckpointMode, checkpoint
 from store.workers import Launch
 
@@ -84,6 +85,7 @@ class PreparedRun:
     Attributes:
         clock: what its claim lapses by.
         steps: steps handed out so far.
+        attempt_id: of the node that it is at.
     """
 
     run_id: RunId
@@ -92,7 +94,7 @@ class PreparedRun:
     revision: int
     clock: PacedClock
     steps: int = 0
-    _attempt_id: str = ""
+    attempt_id: str = ""
 
     def next_step(self) -> Step:
         """Return the next command of the run, parsed and hashed as the server does beforehand.
@@ -115,7 +117,7 @@ class PreparedRun:
             transitions.insert(
                 0,
                 FinishAttempt(
-                    self._attempt_id, _NODE, StepOutcome.OK, blob, output, None, None, None
+                    self.attempt_id, _NODE, StepOutcome.OK, blob, output, None, None, None
                 ),
             )
         message = Message(
@@ -130,7 +132,7 @@ class PreparedRun:
         permit = Permit(_HOST, self.claim, self.revision)
         self.steps += 1
         self.revision += len(transitions)
-        self._attempt_id = started.attempt_id
+        self.attempt_id = started.attempt_id
 
         def step(tx: Transaction) -> Answered:
             answered = advance_once(tx, permit, message)
@@ -138,6 +140,12 @@ class PreparedRun:
             return answered
 
         return step
+
+    def publish(self, tx: Transaction, update: NewUpdate) -> None:
+        """Store an update of the node that it is at."""
+        permit = Permit(_HOST, self.claim, self.revision)
+        updates.publish(tx, permit, self.run_id, update)
+        self.revision += 1
 
 
 @dataclass(slots=True)

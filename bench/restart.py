@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 WAIT_S: Final = 120.0
 _SERVED_MAX: Final = 64
+_SERVER: Final = "pi_workflows.server"
+_RUNNER: Final = "pi_workflows.runner.entry"
 
 _WORKFLOW: Final = '''"""One node that says that it runs and waits until it may go."""
 
@@ -135,7 +137,9 @@ def measure_restart(folder: Path, plan: RestartPlan) -> Section:
         "Restart",
         "Server killed, next one started at once: until a run of the dead one is at its node.",
     )
-    section.add("server_import", "ms", [_import_ms() for _ in range(plan.rounds)])
+    section.add("server_import", "ms", [_import_ms(_SERVER) for _ in range(plan.rounds)])
+    section.add("runner_import", "ms", [_import_ms(_RUNNER) for _ in range(plan.rounds)])
+    section.add("python_without_imports", "ms", [_import_ms("sys") for _ in range(plan.rounds)])
     section.add("template_start_to_ready", "ms", [_template_ms() for _ in range(plan.rounds)])
     for count in (*plan.killed, *plan.left):
         samples = _Samples()
@@ -175,10 +179,10 @@ def _resume(home: Path, count: int, begun: float, arrivals: Arrivals, samples: _
         samples.all.append(came[-1] - begun)
 
 
-def _import_ms() -> float:
-    """Return how long a new interpreter takes to import the server."""
+def _import_ms(module: str) -> float:
+    """Return how long a new interpreter takes to import a module, its own start included."""
     begun = _now_ms()
-    subprocess.run([sys.executable, "-P", "-c", "import pi_workflows.server"], check=True)
+    subprocess.run([sys.executable, "-P", "-c", f"import {module}"], check=True)
     return _now_ms() - begun
 
 

@@ -105,15 +105,16 @@ SELECT_CURRENT_COUNT: Final = """
     SELECT count(*) AS count FROM workflow_updates WHERE run_id = :run_id AND is_current = 1
 """
 
+# The newest are chosen before anything is joined to them: a run may have a thousand more.
 SELECT_CURRENT: Final = """
     SELECT u.update_id, a.node_id, u.attempt_id, u.update_seq, u.update_type, u.update_key,
            b.byte_length AS data_bytes, b.media_type AS data_media,
            CASE WHEN b.byte_length <= :data_bytes THEN b.content END AS data, u.recorded_at
-      FROM workflow_updates AS u
+      FROM (SELECT * FROM workflow_updates WHERE run_id = :run_id AND is_current = 1
+             ORDER BY update_seq DESC LIMIT :limit) AS u
       JOIN node_attempts AS a ON a.attempt_id = u.attempt_id
       JOIN blobs AS b ON b.blob_hash = u.data_hash
-     WHERE u.run_id = :run_id AND u.is_current = 1
-     ORDER BY u.update_seq DESC LIMIT :limit
+     ORDER BY u.update_seq DESC
 """
 
 UPDATE_SUPERSEDED: Final = """

@@ -10,6 +10,7 @@ from bench.figures import Section, document, percentile
 from bench.footprint import FootprintPlan
 from bench.hooks import HookPlan
 from bench.long_run import LongRunPlan
+from bench.many_updates import UpdatesPlan
 from bench.restart import RestartPlan
 from bench.simulation import SimulationPlan
 from bench.step_profile import ProfilePlan
@@ -31,6 +32,7 @@ def test_program_prints_every_figure_and_leaves_nothing(
     """A real file, a real server and real children; a table for people, a file for scripts."""
     monkeypatch.setattr(program, "STORE_PLAN", TINY_STORE)
     monkeypatch.setattr(program, "LONG_RUN_PLAN", TINY_LONG_RUN)
+    monkeypatch.setattr(program, "UPDATES_PLAN", UpdatesPlan(updates=3, rounds=1, reads=1))
     monkeypatch.setattr(program, "STEP_PLAN", TINY_STEPS)
     monkeypatch.setattr(program, "HOOK_PLAN", HookPlan(rounds=1, calls=1))
     monkeypatch.setattr(program, "SIMULATION_PLAN", SimulationPlan(seeds=1, scenarios_max=2))
@@ -51,11 +53,14 @@ def test_program_prints_every_figure_and_leaves_nothing(
         "store_64_callers_busy_vs_bare_group",
         "store_actor_16_busy",
         "long_run_of_40_last_vs_first",
+        "list_with_vs_without_updates",
+        "view_with_vs_without_updates",
         "run_2_step_alone",
         "run_2_step_2_at_once_stepping",
         "run_asked_to_first_node_p50",
         "hook_inert",
         "simulation_scenarios",
+        "runner_import",
         "template_start_to_ready",
         "restart_1_runs_to_first",
         "restart_2_runs_to_2_resumed",
