@@ -28,6 +28,7 @@ from pi_workflows.chaos.crash_words import FLUSH_FAILED, KILLED
 from pi_workflows.chaos.scene import Scene
 from runtime.chaos.disk_survivors import Persistence
 from runtime.chaos.engine import Repeated, Wanted
+from runtime.chaos.moves import CARRIED_OUT
 from runtime.chaos.outcome import Tally
 from runtime.chaos.scenario import Scenario
 
@@ -42,6 +43,9 @@ DOUBLE_FAULTS_MIN: Final = 2_000
 """As `POWER_CUTS_MIN`."""
 
 _GOALS: Final = {POWER_CUTS: POWER_CUTS_MIN, DOUBLE_FAULTS: DOUBLE_FAULTS_MIN, IO_ERRORS: 0}
+
+KINDS: Final = CARRIED_OUT | {"power_cut", "disk_full", "io_error", "fsync_failure"}
+"""What can go wrong here: what the disk does always, and in every drawn order what orders know."""
 
 _ENDS: Final = {POWER_CUTS: 0.6, DOUBLE_FAULTS: 0.8, IO_ERRORS: 1.0}
 """Which part of a short budget has gone when each ends: one long life may take most of it."""
@@ -118,6 +122,7 @@ def _explored(ground: Ground, account: Account, wanted: Wanted) -> list[Tally]:
     tally.checks.update(ground.judge.checks)
     tally.examined = ground.judge.examined
     tally.fault_kinds = _kinds_of(tally.unit)
+    tally.declare(ground.kinds, KINDS, [*ground.check_names, *ground.final_names])
     tallies = [account.close()]
     return [*tallies, workloads.close()] if tally.unit == IO_ERRORS else tallies
 

@@ -75,6 +75,8 @@ class Ground:
         scenario: which one.
         judge: of what power cuts leave.
         check_names: the invariants that are held after each power cut.
+        final_names: those that are held at the end of each life.
+        kinds: of faults that the scenario allows.
     """
 
     def __init__(
@@ -87,6 +89,8 @@ class Ground:
         self._image: dict[str, bytes] = {}
         self._ids_drawn = 0
         self.check_names: tuple[str, ...] = ()
+        self.final_names: tuple[str, ...] = ()
+        self.kinds: frozenset[str] = frozenset()
 
     def prepare(self) -> None:
         """Create the database and carry out what the scenario prepares, once for all lives.
@@ -97,6 +101,8 @@ class Ground:
         scene = self._stage.declare()
         assert isinstance(scene, Scene), "the engine was given a scenario of scenes"
         self.check_names = tuple(scene.always_checks)
+        self.final_names = tuple(scene.final_checks)
+        self.kinds = scene.budgets.kinds
         state = DiskStateFiles(self._paths)
         state.prepare()
         if scene.is_first_start:

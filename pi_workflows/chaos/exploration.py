@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from signal import Signals
 from typing import Final, Protocol, cast, final
 
 from pi_workflows.chaos.campaign import SAMPLED, UNITS, Campaign, Item
@@ -14,9 +15,10 @@ from pi_workflows.chaos.tasks import Exploration, Shrinking, Task
 from pi_workflows.chaos.versions import versions
 from pi_workflows.protocol.canonical import JsonObject
 from runtime.chaos.engine import Wanted
-from runtime.chaos.outcome import Finding, Tally
+from runtime.chaos.outcome import DRAWN, Finding, Tally
 from runtime.chaos.replay_file import ReplayFile
 from runtime.chaos.report import Failure, Report
+from runtime.chaos.shrinking import seconds_for
 from runtime.chaos.tally_json import finding_of, tally_of
 
 REPLAY: Final = "pi-workflows chaos replay"
@@ -72,6 +74,7 @@ class CarryingOut:
         self._tallies: Final[list[dict[str, Tally]]] = [{} for _ in campaign.items]
         self._parts: Final[Counter[int]] = Counter()
         self._skipped: Final[set[int]] = set()
+        self._under_way: Final[dict[tuple[int, int], Counter[str]]] = {}
         self._kept: Final[set[tuple[str, str, str]]] = set()
         self._failures: Final[dict[Path, Failure]] = {}
 
@@ -95,22 +98,48 @@ class CarryingOut:
             else:
                 self._shares.add_whole(partial(self._task, index, 0))
 
-    def report(self) -> Report:
-        """Return what there is by now; parts that are missing make nothing complete."""
-        tallies = []
+    def report(self, stopped_by: Signals | None = None) -> Report:
+        """Return what there is by now; parts that are missing make nothing complete.
+
+        Args:
+            stopped_by: the signal by which it was ended; then all that is missing is owed, and of
+                parts under way there is what they have told of.
+        """
+        tallies: list[Tally] = []
+        needless = self._needless()
         for index, each in enumerate(self._tallies):
-            is_whole = self._parts[index] == self._parts_of(index)
-            tallies += [tally if is_whole else _in_part(tally) for tally in each.values()]
+            if self._parts[index] == self._parts_of(index):
+                tallies += each.values()
+                continue
+            if stopped_by is None:
+                tallies += map(_in_part, each.values())
+            elif index not in needless:
+                tallies += self._owed(index)
+                continue
             if index in self._skipped:
-                item = self._campaign.items[index]
-                tallies.append(_nothing_of(item))
+                tallies.append(_nothing_of(self._campaign.items[index]))
         return Report(
             tallies=tallies,
             promised=self._campaign.promised,
             failures=list(self._failures.values()),
             versions=versions(),
             seconds=monotonic_s() - self._began_at,
+            stopped_by=stopped_by,
         )
+
+    def _owed(self, index: int) -> list[Tally]:
+        """Return what there is of an item that has not ended, as a share of what is owed."""
+        item, found = self._campaign.items[index], dict(self._tallies[index])
+        told: Counter[str] = Counter()
+        for (each, _), counts in self._under_way.items():
+            if each == index:
+                told += counts
+        for unit in told:
+            found.setdefault(unit, Tally(_name_of(item), item.engine, unit))
+        parts = [_in_part(tally, told[unit]) for unit, tally in found.items()]
+        for part in parts:
+            part.all_promised = True
+        return parts or [_nothing_of(item)]
 
     def next_task(self, number: int) -> Task | None:
         """Return what a process is to do next."""
@@ -122,6 +151,7 @@ class CarryingOut:
     def told(self, task: Task, unit: str, count: int) -> None:
         """Show how far it is."""
         self._watcher.told(self._item_of(task), unit, count)
+        self._under_way.setdefault(_part_of(task), Counter())[unit] += count
 
     def tick(self) -> None:
         """Show that time passes."""
@@ -134,6 +164,7 @@ class CarryingOut:
             self._made_small(task, answer)
             return
         index = task.item
+        self._under_way.pop(_part_of(task), None)
         for document in cast("list[JsonObject]", answer["tallies"]):
             tally = tally_of(document)
             self._add(index, tally)
@@ -216,7 +247,11 @@ class CarryingOut:
         # As it is, for who knows whether there will be time to make it small.
         self._keep(ref, finding, self._folder / replay_name(finding), None)
         if seconds := self._campaign.shrink_s_max:
-            self._shares.add_later(lambda: Shrinking(ref, finding, seconds, index))
+            self._shares.add_later(lambda: Shrinking(ref, finding, self._shrink_s(seconds), index))
+
+    def _shrink_s(self, most_s: float) -> float:
+        elapsed_s = monotonic_s() - self._began_at
+        return seconds_for(most_s, self._campaign.budget_s, elapsed_s)
 
     def _made_small(self, task: Shrinking, answer: JsonObject) -> None:
         small = finding_of(cast("JsonObject", answer["finding"]))
@@ -225,24 +260,41 @@ class CarryingOut:
             tallies = self._tallies[task.item].values()
             next(iter(tallies)).not_deterministic.append(name)
         path = self._folder / replay_name(task.finding)
-        self._keep(task.ref, small, path, len(task.finding.choices))
+        failure = self._keep(task.ref, small, path, len(task.finding.choices))
+        if answer["comesBack"] and not answer["isMinimal"]:
+            self._failures[path] = dataclasses.replace(failure, is_cut_short=True)
 
-    def _keep(self, ref: str, finding: Finding, path: Path, shrunk_from: int | None) -> None:
+    def _keep(self, ref: str, finding: Finding, path: Path, shrunk_from: int | None) -> Failure:
         ReplayFile.of(finding, ref, versions()).write(path)
         replay = f"{REPLAY} {shlex.quote(str(path))}"
-        self._failures[path] = Failure(finding, replay, shrunk_from)
+        self._failures[path] = failure = Failure(finding, replay, shrunk_from)
+        return failure
 
 
-def _in_part(tally: Tally) -> Tally:
-    """Return the figures of an item of which a part has not answered."""
-    explored = 0 if tally.is_shared else tally.explored
-    return dataclasses.replace(tally, complete=False, explored=explored)
+def _in_part(tally: Tally, more: int = 0) -> Tally:
+    """Return the figures of an item of which a part has not answered.
+
+    Args:
+        more: how many that part has told of.
+    """
+    explored = 0 if tally.is_shared else tally.explored + more
+    distinct = tally.distinct
+    if distinct is not None and tally.unit not in DRAWN:
+        distinct += more
+    return dataclasses.replace(tally, complete=False, explored=explored, distinct=distinct)
+
+
+def _part_of(task: Task) -> tuple[int, int]:
+    return task.item, task.wanted.part[0] if isinstance(task, Exploration) else 0
+
+
+def _name_of(item: Item) -> str:
+    return item.ref.rpartition("::")[2]
 
 
 def _nothing_of(item: Item) -> Tally:
     """Return the figures of what there was no time for: that it is owed."""
-    name = item.ref.rpartition("::")[2]
-    return Tally(name, item.engine, UNITS[item.engine][0], all_promised=True)
+    return Tally(_name_of(item), item.engine, UNITS[item.engine][0], all_promised=True)
 
 
 def replay_name(finding: Finding) -> str:

@@ -10,15 +10,16 @@ from pi_workflows.chaos.campaign import FINITE, SAMPLED
 from pi_workflows.chaos.exploration import REPLAY, replay_name
 from pi_workflows.chaos.pytest_marker import Marked
 from pi_workflows.chaos.registry import SCENARIOS, engine
-from pi_workflows.chaos.repeating import make_small
+from pi_workflows.chaos.repeating import Smaller, make_small
 from pi_workflows.chaos.spreading import monotonic_s
 from pi_workflows.chaos.versions import versions
 from runtime.chaos.engine import Wanted
-from runtime.chaos.outcome import Finding, ScenarioRefused, Verdict
+from runtime.chaos.outcome import ScenarioRefused, Verdict
 from runtime.chaos.replay_file import ReplayFile
 from runtime.chaos.report import Failure, Report
 from runtime.chaos.report_text import figures_text, report_text, verdict_line
 from runtime.chaos.scenario import Scenario
+from runtime.chaos.shrinking import seconds_for
 
 _FINDINGS_MAX: Final = 1
 
@@ -52,6 +53,7 @@ def explore(marked: Marked, folder: Path, shrink_s: float) -> MarkedResult:
         budget_s=marked.budget_s,
         findings_max=_FINDINGS_MAX,
     )
+    began_s = monotonic_s()
     try:
         tallies = explorer.explore(scenario, wanted)
     except ScenarioRefused as refused:
@@ -62,12 +64,13 @@ def explore(marked: Marked, folder: Path, shrink_s: float) -> MarkedResult:
         if marked.seeds is not None and tally.unit in SAMPLED:
             tally.promised = len(marked.seeds)
         for finding in tally.findings[:_FINDINGS_MAX]:
-            small = make_small(explorer, scenario, finding, shrink_s, monotonic_s)
+            seconds = seconds_for(shrink_s, marked.budget_s, monotonic_s() - began_s)
+            small = make_small(explorer, scenario, finding, seconds, monotonic_s)
             if not small.comes_back:
                 tally.not_deterministic.append(
                     f"the break of {finding.promise} does not come back"
                 )
-            failures.append(_kept(scenario, small.finding, folder, len(finding.choices)))
+            failures.append(_kept(scenario, small, folder, len(finding.choices)))
     report = Report(tallies=tallies, failures=failures, versions=versions())
     complaint = "" if report.verdict is Verdict.HELD else _complaint(report)
     return MarkedResult(complaint, figures_text(report), report.blind_spots)
@@ -86,7 +89,9 @@ def ref_of(scenario: Scenario[Any]) -> str:
     return f"{os.path.relpath(file)}::{scenario.name}"
 
 
-def _kept(scenario: Scenario[Any], finding: Finding, folder: Path, was: int) -> Failure:
-    path = folder / replay_name(finding)
-    ReplayFile.of(finding, ref_of(scenario), versions()).write(path)
-    return Failure(finding, f"{REPLAY} {shlex.quote(os.path.relpath(path))}", was)
+def _kept(scenario: Scenario[Any], small: Smaller, folder: Path, was: int) -> Failure:
+    path = folder / replay_name(small.finding)
+    ReplayFile.of(small.finding, ref_of(scenario), versions()).write(path)
+    replay = f"{REPLAY} {shlex.quote(os.path.relpath(path))}"
+    is_cut_short = small.comes_back and not small.is_minimal
+    return Failure(small.finding, replay, was, is_cut_short)

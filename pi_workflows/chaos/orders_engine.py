@@ -31,7 +31,7 @@ class OrdersEngine:
     """Explores the orders of a `Scenario[Scene]`; see `runtime.chaos.engine.Engine`.
 
     Its kinds of faults are `runtime.chaos.moves.CARRIED_OUT`; a budget for another kind has no
-    effect here and is not reported as one that never fired.
+    effect here, and the report names it as one that was not carried out.
     """
 
     name: Final = "orders"

@@ -47,7 +47,7 @@ PROBES: Final = 60
 ORDERS_MAX: Final = 50_000
 """More orders than this are not gone through; it is estimated by some that are probed."""
 
-KINDS: Final = frozenset({"clock_jump", "kill", "pause", "drop", "duplicate"})
+KINDS: Final[frozenset[str]] = frozenset({"clock_jump", "kill", "pause", "drop", "duplicate"})
 """What can go wrong here."""
 
 
@@ -137,7 +137,9 @@ class _Exploring:
 
     def every_order(self) -> None:
         """Go depth first through every order of this part, without kills and pauses."""
-        tally = self._begin(ORDERS, {"clock_jump", "drop", "duplicate"})
+        # What is left out here, the orders with a kill have, if there are any.
+        left_out = frozenset() if self._stage.budgets.kill else frozenset({"pause"})
+        tally = self._begin(ORDERS, KINDS - {"kill", "pause"}, left_out)
         source = Shared(self._wanted.part)
         while not self._is_over(tally):
             choices = Choices(source)
@@ -177,7 +179,7 @@ class _Exploring:
 
         One that has ended before the drawn step is not counted, and another is drawn.
         """
-        tally = self._begin(KILLS, {"kill"})
+        tally = self._begin(KILLS, frozenset({"kill"}))
         self._drawn = Drawn()
         number = KILLED_CORE if self._scenario.core else KILLED
         part, parts = self._wanted.part
@@ -209,10 +211,14 @@ class _Exploring:
             self._account(tally, self._stage.play(choices, self._stage.budgets), choices)
         self._end(tally)
 
-    def _begin(self, unit: str, kinds: set[str] | frozenset[str]) -> Tally:
+    def _begin(
+        self, unit: str, kinds: frozenset[str], left_out: frozenset[str] = frozenset()
+    ) -> Tally:
         tally = Tally(self._scenario.name, ProcsEngine.name, unit)
         self._drawn = None
-        tally.fault_kinds = self._stage.budgets.kinds & kinds
+        declared = self._stage.budgets.kinds
+        tally.fault_kinds = declared & kinds
+        tally.declare(declared, KINDS - left_out, self._stage.checks)
         self.tallies.append(tally)
         return tally
 

@@ -24,6 +24,9 @@ SEEDS_CORE: Final = 40
 SAMPLE_EVERY: Final = 25
 """How often a seed is explored twice, to see whether it goes the same way."""
 
+UNKNOWN: Final = frozenset({"shared_batch"})
+"""Kinds of faults that cannot be had here: which commands share a batch is the server's affair."""
+
 TELL_EVERY: Final = 8
 
 
@@ -101,8 +104,10 @@ class SimEngine:
 
 def _new_tally(scenario: Scenario[Stage], promised: int) -> Tally:
     stage = staged(scenario)
-    tally = Tally(scenario.name, "sim", UNIT, promised=promised, fault_kinds=stage.budgets.kinds)
-    tally.checks.update(dict.fromkeys([*stage.always_checks, *stage.final_checks], 0))
+    kinds, checks = stage.budgets.kinds, [*stage.always_checks, *stage.final_checks]
+    tally = Tally(scenario.name, "sim", UNIT, promised=promised, fault_kinds=kinds - UNKNOWN)
+    tally.declare(kinds, kinds - UNKNOWN, checks)
+    tally.checks.update(dict.fromkeys(checks, 0))
     return tally
 
 

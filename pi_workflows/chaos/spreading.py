@@ -22,13 +22,23 @@ from pi_workflows.chaos.abandonment import GRACE_S
 from pi_workflows.chaos.tasks import Task
 from pi_workflows.protocol.canonical import JsonObject
 
-PROGRAM: Final = (sys.executable, "-m", "pi_workflows.chaos.exploring")
+PROGRAM: Final = (sys.executable, "-P", "-m", "pi_workflows.chaos.exploring")
+"""With `-P`: what lies in the working directory hides no installed module from it."""
+
 SAID_MAX: Final = 4_000
 """How much of what a process printed is kept for the day that it dies, in bytes."""
 
 _READ_BYTES: Final = 65_536
 _TICK_S: Final = 0.25
 
+
+Handler = Callable[[int, FrameType | None], object] | signal.Handlers
+
+_USUAL: Final[dict[signal.Signals, Handler]] = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}
+"""Signals that end an exploration, if nobody else has taken them."""
 
 MakeTask = Callable[[], Task | None]
 
@@ -47,6 +57,10 @@ class ExploringFailed(Exception):
 
 class TaskRefused(Exception):
     """A scenario cannot be explored as it is written, or cannot be found."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM has come: everything ends as by an interrupt."""
 
 
 class Work(Protocol):
@@ -137,16 +151,17 @@ class Spreading:
         self._work: Final = work
         self._processes: Final = [_Process(number, program) for number in range(processes)]
         self._selector: Final = selectors.DefaultSelector()
-        self._takes_interrupts = False
-        self._is_interrupted = False
+        self._replaced: Final[dict[int, Handler]] = {}
+        self._stopped_by: int | None = None
 
     def __enter__(self) -> Self:
-        # An interrupt is noted and acted on between two steps: none can lose a process that is
-        # just being started, and a second one cannot keep the others from being ended.
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            with contextlib.suppress(ValueError):  # Not the main thread: nobody interrupts it.
-                signal.signal(signal.SIGINT, self._interrupt)
-                self._takes_interrupts = True
+        # A signal is noted and acted on between two steps: none can lose a process that is just
+        # being started, and a second one cannot keep the others from being ended.
+        for number, usual in _USUAL.items():
+            if signal.getsignal(number) is usual:
+                with contextlib.suppress(ValueError):  # Not the main thread: nobody stops it.
+                    signal.signal(number, self._stop)
+                    self._replaced[number] = usual
         return self
 
     def __exit__(
@@ -160,8 +175,8 @@ class Spreading:
         for process in self._processes:
             process.end()
         self._selector.close()
-        if self._takes_interrupts:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, usual in self._replaced.items():
+            signal.signal(number, usual)
 
     def run(self) -> None:
         """Return when nothing is under way and there is nothing for anybody.
@@ -169,11 +184,11 @@ class Spreading:
         Raises:
             ExploringFailed: a process has ended, or a task has failed by a bug.
             TaskRefused: a scenario was refused.
-            KeyboardInterrupt: somebody has had enough.
+            KeyboardInterrupt: somebody has had enough; `Terminated` if SIGTERM says so.
         """
         while True:
-            if self._is_interrupted:
-                raise KeyboardInterrupt
+            if self._stopped_by is not None:
+                raise Terminated if self._stopped_by == signal.SIGTERM else KeyboardInterrupt
             for process in self._processes:
                 if process.task is None and (task := self._work.next_task(process.number)):
                     self._ready(process, task.engine)
@@ -184,8 +199,8 @@ class Spreading:
                 self._read(*cast("tuple[_Process, bool]", key.data), key.fd)
             self._work.tick()
 
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        self._is_interrupted = True
+    def _stop(self, number: int, _frame: FrameType | None) -> None:
+        self._stopped_by = self._stopped_by or number
 
     def _ready(self, process: _Process, engine: str) -> None:
         """Have a process that has explored with no other engine: some leave things behind."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from signal import Signals
 from typing import Any, Final
 
 from pi_workflows.chaos.campaign import (
@@ -19,8 +20,8 @@ from pi_workflows.chaos.campaign import (
 from pi_workflows.chaos.discovery import ScenarioUnknown, find_all
 from pi_workflows.chaos.exploration import CarryingOut
 from pi_workflows.chaos.registry import SCENARIOS, engine_names
-from pi_workflows.chaos.spreading import ExploringFailed, TaskRefused, cores
-from pi_workflows.cli import entry, output
+from pi_workflows.chaos.spreading import ExploringFailed, TaskRefused, Terminated, cores
+from pi_workflows.cli import output
 from pi_workflows.cli.chaos_options import ReportTo
 from pi_workflows.cli.chaos_progress import (
     ExplorationProgress,
@@ -77,9 +78,9 @@ def explore(asked: Asked, reports: Sequence[ReportTo], *, as_json: bool) -> int:
     try:
         with progress, _for_users():
             carrying.run()
-    except KeyboardInterrupt:
-        _tell_until_then("interrupted: every process has ended", carrying.report())
-        return entry.INTERRUPTED
+    except KeyboardInterrupt as stopped:
+        by = Signals.SIGTERM if isinstance(stopped, Terminated) else Signals.SIGINT
+        return _stopped(carrying.report(by), by, wanted)
     except ClientError:
         if (until_then := carrying.report()).tallies:
             _tell_until_then("ended by an error: every process has ended", until_then)
@@ -108,6 +109,16 @@ def _for_users() -> Iterator[None]:
         raise
     except OSError as error:
         raise usage_problem(f"{error.filename or 'a process'}: {error.strerror}") from error
+
+
+def _stopped(report: Report, by: Signals, wanted: Sequence[ReportTo]) -> int:
+    """Tell what there was until a signal came, and write the reports that are not for people."""
+    how = "interrupted" if by is Signals.SIGINT else "terminated"
+    _tell_until_then(f"{how}: every process has ended", report)
+    for to in wanted:
+        if (to.format, to.file) != ("text", None):
+            _write(report, to)
+    return report.exit_code
 
 
 def _tell_until_then(why: str, report: Report) -> None:

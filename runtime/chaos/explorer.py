@@ -20,7 +20,7 @@ from runtime.chaos.moves import CARRIED_OUT
 from runtime.chaos.orders import Broken, Order, Stage
 from runtime.chaos.outcome import Finding, ScenarioRefused, Tally
 from runtime.chaos.seen import Seen
-from runtime.chaos.shrinking import Bounds, shrink
+from runtime.chaos.shrinking import Bounds, seconds_for, shrink
 from runtime.chaos.subject import MarksLost, Subject
 from runtime.chaos.walks import Uniform, source_of
 from runtime.chaos.wording import in_words
@@ -41,7 +41,7 @@ TOLD_AT: Final = 50
 """How many orders are played before somebody is told of them."""
 
 SHRINKING: Final = Bounds(runs_max=300)
-"""How much is spent to leave needless choices out of one finding."""
+"""How much is spent to leave needless choices out of one finding, if the budget has as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,9 @@ class Explorer:
         plan = played.order.plan
         self._benign_steps = max(1, played.order.steps)
         self.tally.fault_kinds = plan.budgets.kinds & CARRIED_OUT
-        for name in [*plan.always_checks, *plan.final_checks]:
+        names = [*plan.always_checks, *plan.final_checks]
+        self.tally.declare(plan.budgets.kinds, CARRIED_OUT, names)
+        for name in names:
             self._seen.checks[name] += 0
 
     def _estimate(self) -> float:
@@ -235,7 +237,8 @@ class Explorer:
         tally = self.tally
         tally.explored += 1
         self._tell(least=TOLD_AT)
-        tally.faults.update(played.order.remaining.spent)
+        spent = played.order.remaining.spent
+        tally.faults.update({kind: spent[kind] for kind in tally.fault_kinds if spent[kind]})
         if self._drawn is not None:
             self._drawn.note(played.choices)
         if played.broken is None and not is_repeated(tally.explored):
@@ -258,7 +261,11 @@ class Explorer:
             again = self._play_from_the_start(lambda: Replayed(choices), Seen())
             return again.broken is not None and again.broken.check == broken.check
 
-        shrunk = shrink(played.choices.unusual, fails, SHRINKING, self._playing.now_s)
+        now_s = self._playing.now_s
+        spent_s = now_s() - self._began_s
+        seconds = seconds_for(SHRINKING.seconds_max, self._wanted.budget_s, spent_s)
+        bounds = replace(SHRINKING, seconds_max=seconds)
+        shrunk = shrink(played.choices.unusual, fails, bounds, now_s)
         self._course.begin_again()  # What it holds is not what the next order shares.
         found = self.repeat(shrunk.choices).finding
         assert found is not None, "these choices were tried, or are those of the broken order"

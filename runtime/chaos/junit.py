@@ -6,11 +6,12 @@ failure, error, properties); there is no normative schema.
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from typing import Final
 
 from runtime.chaos.outcome import Tally, Verdict
 from runtime.chaos.report import Failure, Report
-from runtime.chaos.report_text import failure_text
+from runtime.chaos.report_text import failure_text, number_of
 
 # What XML 1.0 cannot carry, not even escaped.
 _FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -24,7 +25,7 @@ def junit_text(report: Report) -> str:
         suite = ET.SubElement(root, "testsuite", name=engine, tests=str(len(tallies)))
         failed = errors = 0
         for tally in tallies:
-            verdict = _add_case(suite, tally, _failures_of(report, tally))
+            verdict = _add_case(suite, report, tally)
             failed += verdict is Verdict.VIOLATED
             errors += verdict in {Verdict.NOT_DETERMINISTIC, Verdict.BUDGET_ENDED}
         suite.set("failures", str(failed))
@@ -42,7 +43,8 @@ def _failures_of(report: Report, tally: Tally) -> list[Failure]:
     ]
 
 
-def _add_case(suite: ET.Element, tally: Tally, failures: list[Failure]) -> Verdict:
+def _add_case(suite: ET.Element, report: Report, tally: Tally) -> Verdict:
+    failures = _failures_of(report, tally)
     case = ET.SubElement(
         suite,
         "testcase",
@@ -51,11 +53,11 @@ def _add_case(suite: ET.Element, tally: Tally, failures: list[Failure]) -> Verdi
         time=f"{tally.seconds:.3f}",
     )
     properties = ET.SubElement(case, "properties")
-    for name, value in _figures(tally).items():
+    for name, value in _figures(tally, report.blind_spots_of(tally)).items():
         ET.SubElement(properties, "property", name=name, value=_clean(value))
     verdict = tally.verdict
     if verdict is Verdict.VIOLATED:
-        message = f"{tally.broken} explorations broke a promise"
+        message = f"broken by {number_of(tally.broken, 'exploration')}"
         if failures:
             finding = failures[0].finding
             message = f"{finding.promise}: {finding.complaint}"
@@ -65,12 +67,12 @@ def _add_case(suite: ET.Element, tally: Tally, failures: list[Failure]) -> Verdi
         names = ", ".join(tally.not_deterministic)
         ET.SubElement(case, "error", message=_clean(names), type="not-deterministic")
     elif verdict is Verdict.BUDGET_ENDED:
-        message = f"{tally.done} of {tally.promised} {tally.unit}"
+        message = f"{tally.done:,} of {tally.owed} {tally.unit}"
         ET.SubElement(case, "error", message=message, type="budget-ended")
     return verdict
 
 
-def _figures(tally: Tally) -> dict[str, str]:
+def _figures(tally: Tally, blind_spots: Sequence[str]) -> dict[str, str]:
     figures = {
         "explored": str(tally.explored),
         "complete": "yes" if tally.complete else "no",
@@ -79,9 +81,7 @@ def _figures(tally: Tally) -> dict[str, str]:
     if tally.distinct is not None:
         figures["distinct"] = str(tally.distinct)
     figures |= {f"fault.{kind}": str(count) for kind, count in sorted(tally.faults.items())}
-    return figures | {
-        f"blind.{number}": spot for number, spot in enumerate(tally.blind_spots, start=1)
-    }
+    return figures | {f"blind.{number}": spot for number, spot in enumerate(blind_spots, start=1)}
 
 
 def _clean(text: str) -> str:

@@ -47,7 +47,7 @@ class Remaining:
     """What the budgets of a scenario still allow in one exploration.
 
     Attributes:
-        spent: how often each kind of fault has happened.
+        spent: how often each kind of fault has happened; a pause also where none was asked for.
     """
 
     def __init__(self, budgets: Budgets) -> None:

@@ -1,7 +1,7 @@
 """What an exploration came to: moments, findings, and the figures of an engine."""
 
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Final, Self
@@ -114,6 +114,9 @@ class Tally:
             many as the part has that did the fewest.
         faults: how often each kind of fault really happened.
         fault_kinds: the kinds that were asked for; one that never fired is reported.
+        declared: the kinds that the scenario allows.
+        idle: those of them that nothing here could have brought about.
+        is_unchecked: the scenario declares no invariant at all.
         reached: at how many places of the first course of events every fault was put.
         places: how many places there are in that one; None when unknown.
         examined: how many of the distinct ones went through everything there is to check, where
@@ -139,6 +142,9 @@ class Tally:
     is_shared: bool = False
     faults: Counter[str] = field(default_factory=Counter)
     fault_kinds: frozenset[str] = frozenset()
+    declared: frozenset[str] = frozenset()
+    idle: frozenset[str] = frozenset()
+    is_unchecked: bool = False
     reached: int = 0
     places: int | None = None
     examined: int | None = None
@@ -149,6 +155,19 @@ class Tally:
     broken: int = 0
     not_deterministic: list[str] = field(default_factory=list)
     seconds: float = 0.0
+
+    def declare(
+        self, kinds: frozenset[str], carried_out: frozenset[str], checks: Collection[str]
+    ) -> None:
+        """Note what the scenario declares.
+
+        Args:
+            kinds: the faults that it allows.
+            carried_out: those that the engine can bring about, of whatever scenario.
+            checks: names of its invariants.
+        """
+        self.declared, self.idle = kinds, kinds - carried_out
+        self.is_unchecked = not checks
 
     def add(self, part: "Tally") -> None:
         """Add the figures of another part of the same work; complete only if both parts are."""
@@ -166,6 +185,9 @@ class Tally:
         self.complete = self.complete and part.complete
         self.faults += part.faults
         self.fault_kinds |= part.fault_kinds
+        self.declared |= part.declared
+        self.idle |= part.idle
+        self.is_unchecked = self.is_unchecked or part.is_unchecked
         self.reached += part.reached
         self.places = _sum(self.places, part.places)
         self.examined = _sum(self.examined, part.examined)
@@ -202,6 +224,11 @@ class Tally:
         return self.distinct
 
     @property
+    def owed(self) -> str:
+        """Return how many are promised: a number, or "all"."""
+        return "all" if self.all_promised else f"{self.promised:,}"
+
+    @property
     def blind_spots(self) -> list[str]:
         """Return what could not have failed: a check that cannot fail is a defect.
 
@@ -210,8 +237,13 @@ class Tally:
         if self.broken:
             return []
         spots = [f"invariant {name} never ran" for name, ran in self.checks.items() if not ran]
+        if self.is_unchecked:
+            spots.append("no invariant is declared: nothing of its own can be broken")
         spots += [
             f"fault {kind} never fired" for kind in sorted(self.fault_kinds - set(+self.faults))
+        ]
+        spots += [
+            f"fault {kind} was not carried out by {self.engine}" for kind in sorted(self.idle)
         ]
         if self.unit == "orders" and self.complete and self.explored == 1:
             spots.append("there is one order only")

@@ -2,13 +2,17 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from signal import Signals
 from typing import Final
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from runtime.chaos.outcome import Finding, Moment, Tally, Verdict
 from runtime.chaos.wording import in_words
+
+SIGNALLED: Final = 128
+"""What a shell adds to the number of a signal that ended a command."""
 
 FORMAT: Final = "pi-workflows.chaos-report.v1"
 
@@ -48,11 +52,13 @@ class Failure:
         replay: the command line; "" when no file could be written.
         shrunk_from: how many unusual decisions there were before it was made small; None when
             it was not tried.
+        is_cut_short: there was no time to see whether it could be made smaller still.
     """
 
     finding: Finding
     replay: str
     shrunk_from: int | None = None
+    is_cut_short: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +72,7 @@ class Report:
         failures: the findings that were kept, the first few of each scenario.
         versions: of what was explored, by name.
         seconds: wall time.
+        stopped_by: the signal that ended it before its time; None without one.
     """
 
     tallies: list[Tally]
@@ -73,6 +80,14 @@ class Report:
     failures: list[Failure] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    stopped_by: Signals | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """Return the exit code of the command: the verdict, or that of the signal."""
+        if self.stopped_by is not None:
+            return SIGNALLED + self.stopped_by
+        return int(self.verdict)
 
     @property
     def totals(self) -> list[Total]:
@@ -95,7 +110,7 @@ class Report:
             for tally in self.tallies
             if tally.verdict is not Verdict.BUDGET_ENDED or self._is_owed(tally)
         }
-        if not all(total.is_kept for total in self.totals):
+        if self.stopped_by is not None or not all(total.is_kept for total in self.totals):
             found.add(Verdict.BUDGET_ENDED)
         for worst in (Verdict.NOT_DETERMINISTIC, Verdict.VIOLATED, Verdict.BUDGET_ENDED):
             if worst in found:
@@ -110,10 +125,22 @@ class Report:
     def blind_spots(self) -> list[str]:
         """Return what could not have failed, with the scenario and the engine."""
         return [
-            f"{tally.scenario} ({tally.engine}): {spot}"
-            for tally in self.tallies
-            for spot in tally.blind_spots
+            *dict.fromkeys(
+                f"{tally.scenario} ({tally.engine}): {spot}"
+                for tally in self.tallies
+                for spot in self.blind_spots_of(tally)
+            )
         ]
+
+    def blind_spots_of(self, tally: Tally) -> list[str]:
+        """Return those of one tally; a fault that another engine has explored is none."""
+        elsewhere = [
+            other.declared - other.idle
+            for other in self.tallies
+            if other.scenario == tally.scenario and other.explored
+        ]
+        idle = tally.idle.difference(*elsewhere)
+        return dataclasses.replace(tally, idle=idle).blind_spots
 
 
 def actors_of(finding: Finding) -> set[str]:
@@ -126,7 +153,8 @@ def report_json(report: Report) -> JsonObject:
     return {
         "format": FORMAT,
         "verdict": WORD_OF_VERDICT[report.verdict],
-        "exitCode": int(report.verdict),
+        "exitCode": report.exit_code,
+        "stoppedBy": None if report.stopped_by is None else report.stopped_by.name,
         "seconds": round(report.seconds, 3),
         "versions": dict(report.versions),
         "totals": [
@@ -138,13 +166,15 @@ def report_json(report: Report) -> JsonObject:
             }
             for total in report.totals
         ],
-        "scenarios": [_tally_json(tally) for tally in report.tallies],
+        "scenarios": [
+            _tally_json(tally, report.blind_spots_of(tally)) for tally in report.tallies
+        ],
         "blindSpots": list[JsonValue](report.blind_spots),
         "failures": [_failure_json(failure) for failure in report.failures],
     }
 
 
-def _tally_json(tally: Tally) -> JsonObject:
+def _tally_json(tally: Tally, blind_spots: Sequence[str]) -> JsonObject:
     return {
         "scenario": tally.scenario,
         "engine": tally.engine,
@@ -156,11 +186,12 @@ def _tally_json(tally: Tally) -> JsonObject:
         "complete": _yes(complete=tally.complete),
         "faults": dict(sorted(tally.faults.items())),
         "faultKinds": list[JsonValue](sorted(tally.fault_kinds)),
+        "notCarriedOut": list[JsonValue](sorted(tally.idle)),
         "pairs": {"seen": len(tally.pairs), "feasible": tally.pairs_feasible},
         "places": {"reached": tally.reached, "known": tally.places},
         "examined": tally.examined,
         "checks": dict(sorted(tally.checks.items())),
-        "blindSpots": list[JsonValue](tally.blind_spots),
+        "blindSpots": list[JsonValue](blind_spots),
         "broken": tally.broken,
         "notDeterministic": list[JsonValue](tally.not_deterministic),
         "seconds": round(tally.seconds, 3),
@@ -178,6 +209,7 @@ def _failure_json(failure: Failure) -> JsonObject:
         "choices": dict(finding.choices),
         "seed": finding.seed,
         "shrunkFrom": failure.shrunk_from,
+        "shrinkingCutShort": failure.is_cut_short,
         "timeline": [moment_json(moment) for moment in finding.timeline],
         "traceSha256": finding.digest,
         "replay": failure.replay,

@@ -60,6 +60,8 @@ def failure_text(failure: Failure, width: int = WIDTH) -> str:
     if failure.shrunk_from is not None and failure.shrunk_from > len(words):
         was = f" (of {failure.shrunk_from} before shrinking)"
     lines += ["", f"  unusual decisions: {len(words)}{was}{seed}"]
+    if failure.is_cut_short:
+        lines.append("  (making it small was cut short: `chaos shrink` of its file goes on)")
     lines += [f"  · {word}" for word in words[:_WORDS_MAX]]
     if len(words) > _WORDS_MAX:
         lines.append(f"  … {len(words) - _WORDS_MAX} more in the replay file")
@@ -73,26 +75,45 @@ def failure_text(failure: Failure, width: int = WIDTH) -> str:
 def verdict_line(report: Report) -> str:
     """Return the last line: what it came to and how long it took."""
     took = _took(report.seconds)
-    broken = sum(tally.broken for tally in report.tallies)
+    if report.stopped_by is not None:
+        took = f"stopped by {report.stopped_by.name} before all was explored, {took}"
     match report.verdict:
         case Verdict.HELD:
             return f"✓ everything held, {took}"
         case Verdict.VIOLATED:
-            return f"✗ {broken:,} explorations broke a promise, {took}"
+            return f"✗ {_broken(report)}, {took}"
         case Verdict.NOT_DETERMINISTIC:
             return f"✗ the same decisions led elsewhere when they were repeated, {took}"
+        case Verdict.BUDGET_ENDED if report.stopped_by is not None:
+            return f"… {took}"
         case Verdict.BUDGET_ENDED:
             short = [f"{it.unit} {it.done:,}" for it in report.totals if not it.is_kept]
             short = short or [
-                f"{it.scenario} {it.done:,} of {_owed(it)} {it.unit}"
+                f"{it.scenario} {it.done:,} of {it.owed} {it.unit}"
                 for it in report.tallies
                 if it.verdict is Verdict.BUDGET_ENDED
             ]
             return f"… the budget ended before what is promised ({', '.join(short)}), {took}"
 
 
-def _owed(tally: Tally) -> str:
-    return "all" if tally.all_promised else f"{tally.promised:,}"
+def _broken(report: Report) -> str:
+    """Return `1 promise broken, by 2 explorations`: what breaks the same is shown once."""
+    found = {
+        (finding.scenario, finding.engine, finding.promise)
+        for tally in report.tallies
+        for finding in tally.findings
+    }
+    found |= {
+        (failure.finding.scenario, failure.finding.engine, failure.finding.promise)
+        for failure in report.failures
+    }
+    by = number_of(sum(tally.broken for tally in report.tallies), "exploration")
+    return f"{number_of(max(1, len(found)), 'promise')} broken, by {by}"
+
+
+def number_of(count: int, what: str) -> str:
+    """Return `1 promise` or `2 promises`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _cells(tally: Tally) -> tuple[str, ...]:

@@ -17,6 +17,10 @@ Fails = Callable[[dict[str, str]], bool]
 """Whether an exploration with these choices still breaks the same promise."""
 
 
+LEAST_S: Final = 2.0
+"""What is begun to be made small gets so long, even if the budget has ended."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """When to be content with what has been reached.
@@ -43,6 +47,19 @@ class Shrunk:
     choices: dict[str, str]
     runs: int
     is_minimal: bool
+
+
+def seconds_for(most_s: float, budget_s: float | None, spent_s: float) -> float:
+    """Return how long shrinking may take: what a budget has left, and a little in any case.
+
+    Args:
+        most_s: never longer.
+        budget_s: of the whole exploration; None is unbounded.
+        spent_s: how much of it has gone.
+    """
+    if budget_s is None:
+        return most_s
+    return min(most_s, max(budget_s - spent_s, LEAST_S))
 
 
 def shrink(

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from signal import Signals
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,11 +19,15 @@ from pi_workflows.chaos.campaign import (
 )
 from pi_workflows.chaos.exploration import CarryingOut
 from pi_workflows.chaos.registry import SCENARIOS as SHIPPED
-from pi_workflows.chaos.tasks import Exploration
+from pi_workflows.chaos.tasks import Exploration, Shrinking
 from runtime.chaos.engine import Wanted
-from runtime.chaos.outcome import Finding, Tally
+from runtime.chaos.outcome import Finding, Tally, Verdict
 from runtime.chaos.scenario import Scenario, scenario_of
-from runtime.chaos.tally_json import tally_json
+from runtime.chaos.shrinking import LEAST_S
+from runtime.chaos.tally_json import finding_json, tally_json
+
+if TYPE_CHECKING:
+    from pi_workflows.protocol.canonical import JsonObject
 
 
 def named(name: str, *engines: str, core: bool = False) -> Scenario[Any]:
@@ -218,6 +224,51 @@ def test_what_is_known_completely_is_not_sampled(*, is_complete: bool) -> None:
         assert task.wanted.budget_s == pytest.approx(97 / 2, abs=1)
     tallies = carrying.report().tallies
     assert [tally.explored for tally in tallies] == [100]
+
+
+FINDING = Finding("a", "orders", "P3", "twice", {"b after c#1": "d"}, None, (), "ab" * 32)
+
+
+@pytest.mark.parametrize(("budget_s", "most_s"), [(None, 60.0), (30.0, 30.0), (0.001, LEAST_S)])
+def test_a_budget_bounds_how_long_a_break_is_made_small(
+    tmp_path: Path, budget_s: float | None, most_s: float
+) -> None:
+    campaign = Campaign(items=(Item(ref="a", engine="orders"),), budget_s=budget_s)
+    carrying = CarryingOut(campaign, 1, Watching(), tmp_path)
+    broken = Tally("a", "orders", "orders", explored=1, broken=1, findings=[FINDING])
+    carrying.answered(
+        0, Exploration("a", "orders", Wanted(), 0), {"tallies": [tally_json(broken)]}
+    )
+    task = carrying.next_task(0)
+    assert isinstance(task, Shrinking)
+    assert task.seconds_max == pytest.approx(most_s, abs=1)
+    for is_minimal in (False, True):
+        answer: JsonObject = {"finding": finding_json(FINDING), "comesBack": True}
+        carrying.answered(0, task, answer | {"isMinimal": is_minimal})
+        assert [each.is_cut_short for each in carrying.report().failures] == [not is_minimal]
+
+
+def test_what_is_under_way_when_a_signal_comes_is_told_and_owed() -> None:
+    items = tuple(Item(ref=name, engine="orders") for name in "abc")
+    carrying = CarryingOut(Campaign(items=items), 2, Watching())
+    whole = Tally("a", "orders", "orders", explored=9, complete=True)
+    half = Tally("b", "orders", "orders", explored=40, promised=1)
+    for number in range(2):
+        part = Exploration("a", "orders", Wanted(part=(number, 2)), 0)
+        carrying.told(part, "orders", 5)
+        carrying.answered(number, part, {"tallies": [tally_json(whole)]})
+    first, second = (Exploration("b", "orders", Wanted(part=(it, 2)), 1) for it in range(2))
+    carrying.told(first, "orders", 40)
+    carrying.answered(0, first, {"tallies": [tally_json(half)]})
+    carrying.told(second, "orders", 7)
+    carrying.told(second, "orders", 2)
+    report = carrying.report(Signals.SIGTERM)
+    assert [(it.scenario, it.explored, it.verdict) for it in report.tallies] == [
+        ("a", 18, Verdict.HELD),
+        ("b", 49, Verdict.BUDGET_ENDED),
+        ("c", 0, Verdict.BUDGET_ENDED),
+    ]
+    assert report.exit_code == 143
 
 
 def test_beside_a_complete_one_the_others_are_sampled() -> None:

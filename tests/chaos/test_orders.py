@@ -254,6 +254,10 @@ def test_budgets_are_respected_in_every_order() -> None:
         budgets = Budgets(clock_jump=(1.0,), kill=1, drop=1, duplicate=1)
         walkers(2, 2, budgets=budgets)(plan)
 
+        @plan.finally_
+        def anything(_: Ledger) -> None:
+            """What is looked at here are the budgets."""
+
     explorer = Explorer(playing(scenario), Wanted())
     account = explorer._account
 

@@ -3,6 +3,8 @@
 import json
 import xml.etree.ElementTree as ET
 from collections import Counter
+from dataclasses import replace
+from signal import Signals
 
 from runtime.chaos.junit import junit_text
 from runtime.chaos.outcome import Finding, Moment, Tally, Verdict
@@ -49,9 +51,40 @@ def test_a_failure_names_promise_decisions_lanes_and_the_command() -> None:
         "· after claim of worker-0: worker-1 goes on",
         "claim → held  g1",
         "see it again: pi-workflows chaos replay chaos-failures/fenced.json",
-        "✗ 2 explorations broke a promise",
+        "✗ 1 promise broken, by 2 explorations",
     ):
         assert part in text
+
+
+def test_as_many_are_told_as_are_shown() -> None:
+    other = replace(FINDING, promise="P3")
+    one, two = replace(BROKEN, broken=1), replace(BROKEN, findings=[FINDING, other, other])
+    assert "1 promise broken, by 1 exploration, " in report_text(Report(tallies=[one]))
+    assert "2 promises broken, by 2 explorations, " in report_text(Report(tallies=[two]))
+    case = ET.fromstring(junit_text(Report(tallies=[one]))).find(".//failure")  # noqa: S314
+    assert case is not None
+    assert case.get("message") == "broken by 1 exploration"
+
+
+def test_what_was_not_made_as_small_as_can_be_is_told() -> None:
+    short = replace(FAILURE, is_cut_short=True)
+    said = "making it small was cut short: `chaos shrink` of its file goes on"
+    for failure in (FAILURE, short):
+        report = Report(tallies=[BROKEN], failures=[failure])
+        [told] = json.loads(json.dumps(report_json(report)))["failures"]
+        assert told["shrinkingCutShort"] is failure.is_cut_short
+        assert (said in report_text(report)) is failure.is_cut_short
+        assert (said in junit_text(report)) is failure.is_cut_short
+
+
+def test_what_a_signal_has_ended_is_no_success() -> None:
+    for tally, word in ((held(), "budget ended"), (BROKEN, "violated")):
+        report = Report(tallies=[tally], seconds=12.0, stopped_by=Signals.SIGTERM)
+        document = json.loads(json.dumps(report_json(report)))
+        assert (document["verdict"], document["exitCode"]) == (word, 143)
+        assert document["stoppedBy"] == "SIGTERM"
+        assert report_text(report).endswith("stopped by SIGTERM before all was explored, 12.0 s")
+    assert report_json(Report(tallies=[held()]))["stoppedBy"] is None
 
 
 def test_what_could_not_have_failed_is_named() -> None:

@@ -1,9 +1,14 @@
 """A broken exploration is made small without changing what it breaks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from runtime.chaos.shrinking import Bounds, shrink
+import pytest
+
+from runtime.chaos.engine import Wanted
+from runtime.chaos.explorer import SHRINKING, Explorer
+from runtime.chaos.shrinking import LEAST_S, Bounds, Shrunk, seconds_for, shrink
 from runtime.chaos.wording import in_words, ordinal
+from tests.chaos.ledgers import Actor, Declaration, Ledger, playing
 
 
 class Ticking:
@@ -26,6 +31,14 @@ def needing(*wanted: str) -> Callable[[dict[str, str]], bool]:
 
 
 PATIENT = Bounds(runs_max=10_000, seconds_max=1e9)
+
+
+def test_a_budget_bounds_it_too_and_leaves_it_a_little() -> None:
+    assert seconds_for(60.0, None, 1_000.0) == 60.0
+    assert seconds_for(60.0, 300.0, 10.0) == 60.0
+    assert seconds_for(60.0, 300.0, 270.0) == 30.0
+    assert seconds_for(60.0, 300.0, 301.0) == LEAST_S
+    assert seconds_for(1.0, 300.0, 301.0) == 1.0
 
 
 def test_two_decisions_are_found_among_hundreds() -> None:
@@ -99,3 +112,28 @@ def test_decisions_are_told_in_words() -> None:
     assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 102, 111)] == [
         *("1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "102nd", "111th"),
     ]
+
+
+def test_what_is_left_of_a_budget_bounds_how_long_a_break_is_made_small(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[float] = []
+
+    def shrunk(choices: Mapping[str, str], _f: object, bounds: Bounds, _n: object) -> Shrunk:
+        given.append(bounds.seconds_max)
+        return Shrunk(dict(choices), 0, is_minimal=False)
+
+    monkeypatch.setattr("runtime.chaos.explorer.shrink", shrunk)
+
+    def scenario(plan: Declaration) -> None:
+        @plan.actor()
+        async def walker(me: Actor) -> None:
+            await me.change(lambda number: number + 1, "step")
+
+        @plan.finally_
+        def never(_: Ledger) -> None:
+            raise AssertionError
+
+    for budget_s in (None, 20.0, 0.5):
+        Explorer(playing(scenario), Wanted(budget_s=budget_s, findings_max=1)).explore(is_all=True)
+    assert given == [SHRINKING.seconds_max, pytest.approx(20.0, abs=1), LEAST_S]

@@ -323,21 +323,35 @@ def children_of(pid: int) -> list[int]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="children are listed by /proc")
-def test_an_interrupt_ends_every_process_and_says_so(start: Start, file: Path) -> None:
-    process = start("chaos", "run", f"{file}::breaks", f"{file}::large", "--all", "--jobs", "2")
+@pytest.mark.parametrize(
+    ("sent", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+def test_a_signal_ends_every_process_and_tells_what_there_was(
+    start: Start, file: Path, sent: signal.Signals, code: int, word: str
+) -> None:
+    names = (f"{file}::breaks", f"{file}::large")
+    written = ("--report", "json:report.json", "--report", "junit:report.xml")
+    process = start("chaos", "run", *names, "--all", "--jobs", "2", *written)
     assert process.stderr is not None
     first = process.stderr.readline()
     assert first.startswith(f"✗ orders {file}::breaks")
     children: list[int] = []
     while len(children) < 2 and process.poll() is None:
         children = children_of(process.pid)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, sent)
     _, said = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "interrupted: every process has ended" in said
+    assert process.returncode == code
+    assert f"{word}: every process has ended" in said
     assert "✗ breaks (orders) breaks P3" in said
     assert f"see it again: pi-workflows chaos replay {only_replay_file()}" in said
     assert "Traceback" not in said
+    document = json.loads(Path("report.json").read_text())
+    assert (document["stoppedBy"], document["exitCode"]) == (sent.name, code)
+    verdicts = {each["scenario"]: each["verdict"] for each in document["scenarios"]}
+    assert verdicts == {"breaks": "violated", "large": "budget ended"}
+    assert document["failures"][0]["promise"] == "P3"
+    assert len(ET.parse("report.xml").getroot().findall(".//testcase")) == 2  # noqa: S314
     assert not any(Path(f"/proc/{child}").exists() for child in children)
 
 
