@@ -50,10 +50,10 @@ KINDS: Final = CARRIED_OUT | {"power_cut", "disk_full", "io_error", "fsync_failu
 _ENDS: Final = {POWER_CUTS: 0.6, DOUBLE_FAULTS: 0.8, IO_ERRORS: 1.0}
 """Which part of a short budget has gone when each ends: one long life may take most of it."""
 
-_POWER_CUT_S: Final = 1 / 1_100
-_DOUBLE_FAULT_S: Final = 1 / 600
-_WORKLOAD_S: Final = 11.0
-"""About how long each takes when nobody disturbs it."""
+_POWER_CUT_S: Final = 1 / 1_650
+_DOUBLE_FAULT_S: Final = 1 / 1_030
+_WORKLOAD_S: Final = 1_300 / 160
+"""About how long each takes when nobody disturbs it: the rates of `campaign.NIGHTLY`."""
 
 
 def ends_of(goals: Mapping[str, int]) -> Mapping[str, float]:

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from pi_workflows.chaos.registry import SCENARIOS, scenarios_in
+from pi_workflows.chaos.shadowing import hidden_by
 from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import ScenarioRefused
 from runtime.chaos.own_code import OwnCode
@@ -23,6 +24,9 @@ _NAMES_MAX: Final = 8
 """More names than fit a line are not listed."""
 
 _SERIAL: Final = itertools.count(1)
+
+_FOLDERS: Final[set[str]] = set()
+"""Those of scenarios, which came first on the import path."""
 
 
 class ScenarioUnknown(Exception):
@@ -81,6 +85,19 @@ def find_all(ref: str, beside: Path | None = None) -> list[Scenario[Any]]:
     return named
 
 
+def hidden_module(error: BaseException) -> ScenarioUnknown | None:
+    """Return the refusal of a file beside a scenario that hides an installed module.
+
+    Args:
+        error: raised while something was imported or explored; None is returned if no such file
+            is to blame for it.
+    """
+    text = hidden_by(error, _FOLDERS)
+    if text is None:
+        return None
+    return ScenarioUnknown(text, "".join(traceback.format_exception(error)))
+
+
 def _located(path: Path, beside: Path | None) -> Path:
     """Return where a file is; a relative one may lie elsewhere than in the working directory."""
     if beside is None or path.is_absolute() or path.exists():
@@ -88,9 +105,11 @@ def _located(path: Path, beside: Path | None) -> Path:
     for folder in (beside, *beside.parents):
         if (folder / path).exists():
             return folder / path
+    here = Path.cwd()
+    there = "" if beside.resolve() == here.resolve() else f"{beside} or "
     raise ScenarioUnknown(
-        f"there is no file {path}: neither in the current folder, {Path.cwd()}, nor in {beside} or"
-        " a folder above it."
+        f"there is no file {path}: neither in the current folder, {here}, nor in {there}a folder"
+        " above it."
     )
 
 
@@ -135,6 +154,7 @@ def _imported(path: Path) -> ModuleType:
     module.__file__ = str(path)
     guard = Guard(OwnCode(path))
     folder = str(path.absolute().parent)
+    _FOLDERS.add(folder)
     if folder not in sys.path:
         sys.path.insert(0, folder)
     sys.modules[module.__name__] = module
@@ -153,6 +173,8 @@ def _imported(path: Path) -> ModuleType:
 
 def _failure(path: Path, error: BaseException) -> ScenarioUnknown:
     """Return the refusal that blames the innermost line in the author's own folder."""
+    if (hidden := hidden_module(error)) is not None:
+        return hidden
     if isinstance(error, ScenarioRefused):
         return ScenarioUnknown(f"{path} is refused while it is imported: {error}")
     file, line = str(path), 1

@@ -13,7 +13,7 @@ import traceback
 from typing import Final, TextIO, final
 
 from pi_workflows.chaos.abandonment import answers_alone, end_with_input, until_abandoned
-from pi_workflows.chaos.discovery import ScenarioUnknown, find
+from pi_workflows.chaos.discovery import ScenarioUnknown, find, hidden_module
 from pi_workflows.chaos.registry import engine
 from pi_workflows.chaos.repeating import make_small
 from pi_workflows.chaos.tasks import Exploration, Shrinking, Task, task_of
@@ -63,6 +63,9 @@ def main() -> None:
         except (ScenarioUnknown, ScenarioRefused) as refused:
             answers.write({"refused": str(refused)})
         except Exception as error:  # noqa: BLE001 - it is told where it can be shown
+            if (hidden := hidden_module(error)) is not None:
+                answers.write({"refused": str(hidden)})
+                continue
             detail = "".join(traceback.format_exception(error))
             answers.write({"failed": f"{type(error).__name__}: {error}", "detail": detail})
 

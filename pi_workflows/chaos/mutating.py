@@ -210,7 +210,7 @@ class _Trials:
         read_end, held = os.pipe()
         try:
             child = subprocess.Popen(
-                [sys.executable, "-m", PROGRAM, json.dumps(trial.to_json())],
+                [sys.executable, "-P", "-m", PROGRAM, json.dumps(trial.to_json())],
                 stdin=read_end,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -6,6 +6,7 @@ A workflow file of a scenario applies its effects here and looks for them here:
     outside().apply(ctx.effect.key)
 """
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final, final
 
@@ -18,12 +19,15 @@ class Outside:
         applied: the keys of effects, in the order in which they were applied.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str, int], None]) -> None:
+        """Begin with nothing done; `note` is told of each key, and how often it was applied."""
+        self._note: Final = note
         self.applied: Final[list[str]] = []
 
     def apply(self, key: str) -> None:
         """Carry out the effect of this key; a second time does it again."""
         self.applied.append(key)
+        self._note(key, self.applied.count(key))
 
     def has(self, key: str) -> bool:
         """Say whether the effect of this key has been carried out."""

@@ -8,6 +8,7 @@ Installed as an entry point, so it must cost nothing where no test is marked: ev
 pytest itself is imported by the first marked test.
 """
 
+import difflib
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -96,7 +97,10 @@ def marked_by(arguments: tuple[object, ...], options: Mapping[str, object], test
         raise wrong(f"has no option {unknown[0]}; there are {', '.join(sorted(_KNOWN))}")
     engine = options.get("engine")
     if engine is not None and engine not in scenario.engines:
-        raise wrong(f"{scenario.name} is made for {', '.join(scenario.engines)}, not {engine!r}")
+        close = difflib.get_close_matches(str(engine), scenario.engines, n=1)
+        meant = f"; did you mean {close[0]}?" if close else ""
+        made_for = ", ".join(scenario.engines)
+        raise wrong(f"{scenario.name} is made for {made_for}, not {engine!r}{meant}")
     budget_s = options.get("budget_s")
     if budget_s is not None and not (isinstance(budget_s, int | float) and budget_s > 0):
         raise wrong(f"budget_s is {budget_s!r}; it is a number of seconds above 0")

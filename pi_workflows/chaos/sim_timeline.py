@@ -1,8 +1,11 @@
-"""The timeline of a simulation: who lived, what was committed by whom, and what failed."""
+"""The timeline of a simulation: who lived, what was committed, done outside, and failed."""
 
 import json
 import re
+from collections import deque
 from typing import Final, final
+
+import trio
 
 from runtime.chaos.outcome import Moment
 from runtime.simulation.trace import Trace
@@ -12,11 +15,12 @@ from store.transaction import Reading
 _WIRE: Final = re.compile(r"#\d+:[ab]$")
 _SILENT: Final = frozenset({"send", "write"})
 _SHORT: Final = 60
+_OUTSIDE: Final = "outside"
 
 
 @final
 class Timeline:
-    """Collects what was committed while it happens; the rest is in the trace.
+    """Collects what was committed and done outside while it happens; the rest is in the trace.
 
     Attributes:
         last_event: sequence number of the newest event noted.
@@ -24,7 +28,7 @@ class Timeline:
 
     def __init__(self, trace: Trace) -> None:
         self._trace: Final = trace
-        self._committed: Final[list[tuple[int, float, str, EventRow]]] = []
+        self._beside: Final[list[tuple[int, Moment]]] = []
         self.last_event = 0
 
     def note(self, reading: Reading, committer: str, at_s: float) -> None:
@@ -36,24 +40,27 @@ class Timeline:
         """
         for event in events_after(reading, self.last_event):
             self.last_event = event.event_seq
-            self._committed.append((len(self._trace.entries), at_s, committer, event))
+            self._add(_committed_moment(at_s, committer, event))
+
+    def note_outside(self, key: str, times: int) -> None:
+        """Note that an effect was carried out now, for the first time or once more."""
+        what = "applied" if times == 1 else "applied again"
+        self._add(Moment(round(trio.current_time() * 1000), _OUTSIDE, what, key[:_SHORT]))
 
     def moments(self) -> tuple[Moment, ...]:
         """Return what has happened so far, in order."""
         found: list[Moment] = []
-        committed = iter([*self._committed, None])
-        due = next(committed)
+        beside = deque(self._beside)
         for number, entry in enumerate(self._trace.entries):
-            while due is not None and due[0] <= number:
-                found.append(_committed_moment(*due[1:]))
-                due = next(committed)
+            while beside and beside[0][0] <= number:
+                found.append(beside.popleft()[1])
             moment = _moment(*entry)
             if moment is not None:
                 found.append(moment)
-        while due is not None:
-            found.append(_committed_moment(*due[1:]))
-            due = next(committed)
-        return tuple(found)
+        return (*found, *(moment for _, moment in beside))
+
+    def _add(self, moment: Moment) -> None:
+        self._beside.append((len(self._trace.entries), moment))
 
 
 def _committed_moment(at_s: float, committer: str, event: EventRow) -> Moment:

@@ -75,7 +75,7 @@ class SimulatedWorld:
         storage: where the database lies.
         batches: how many commands were committed at a time.
         rot: what bytes of the database come to that change by themselves.
-        timeline: what was committed, by whom, among all that happened.
+        timeline: what was committed, by whom, and done outside, among all that happened.
         complaint: the first promise that was broken after a commit; None while there is none.
     """
 
@@ -97,9 +97,9 @@ class SimulatedWorld:
         self.book: Final = book
         self.guard: Final = guard
         self.faults: Final = ProcessFaults(book, installation.victims)
-        self.outside: Final = Outside()
         self.has_calmed: Final = trio.Event()
         self.timeline: Final = Timeline(machine.trace)
+        self.outside: Final = Outside(self.timeline.note_outside)
         self._wires: Final = exposure.wires
         self._calmed_at = 0.0
         self._clients: Final[list[SimulatedClient]] = []

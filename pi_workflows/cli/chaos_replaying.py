@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pi_workflows.chaos.debugging import stopping_where_it_breaks
-from pi_workflows.chaos.discovery import ScenarioUnknown, find
+from pi_workflows.chaos.discovery import ScenarioUnknown, find, hidden_module
 from pi_workflows.chaos.mutations import MutationUnknown, planted_mutation
 from pi_workflows.chaos.registry import engine
 from pi_workflows.chaos.repeating import make_small
@@ -203,9 +203,17 @@ def _for_users() -> Iterator[None]:
     except (ReplayFileRefused, ScenarioRefused, MutationUnknown, PlantingRefused) as refused:
         raise usage_problem(str(refused)) from refused
     except ScenarioUnknown as unknown:
-        raise ClientError(
-            str(unknown), code=ErrorCode.USAGE, exit_code=ExitCode.USAGE, detail=unknown.detail
-        ) from unknown
+        raise _unknown(unknown) from unknown
+    except Exception as error:
+        if (hidden := hidden_module(error)) is None:
+            raise
+        raise _unknown(hidden) from error
+
+
+def _unknown(unknown: ScenarioUnknown) -> ClientError:
+    return ClientError(
+        str(unknown), code=ErrorCode.USAGE, exit_code=ExitCode.USAGE, detail=unknown.detail
+    )
 
 
 def _warn(loaded: _Loaded) -> None:

@@ -79,6 +79,9 @@ def test_a_relative_file_that_is_nowhere_is_told_with_both_places(
         find("none.py::fenced", file.parent / "failures")
     said = str(unknown.value)
     assert f"neither in the current folder, {file.parent}, nor in {file.parent}/failures" in said
+    with pytest.raises(ScenarioUnknown, match="nor in a folder above it") as unknown:
+        find("none.py::fenced", file.parent)
+    assert str(unknown.value).count(str(file.parent)) == 1
 
 
 def test_a_misspelt_file_is_answered_with_the_nearest(file: Path) -> None:

@@ -35,6 +35,7 @@ def test_a_marker_names_engine_and_extent() -> None:
         ((nothing, nothing), {}, "takes one scenario"),
         ((nothing,), {"engin": "orders"}, "has no option engin"),
         ((nothing,), {"engine": "procs"}, "is made for orders, crash, not 'procs'"),
+        ((nothing,), {"engine": "order"}, "not 'order'; did you mean orders?"),
         ((nothing,), {"orders": "some"}, "orders is 'some'"),
         ((nothing,), {"seeds": 0}, "seeds is range(0, 0)"),
         ((nothing,), {"seeds": "0:9"}, "seeds is '0:9'"),

@@ -71,7 +71,10 @@ def test_broken_promise_is_found_and_repeated_from_its_choices(
     assert repeated.digest == finding.digest
     assert not repeated.unused
     lanes = {moment.lane.partition("-")[0] for moment in repeated.timeline}
-    assert {"server", "runner", "faults"} <= lanes
+    assert {"server", "runner", "faults", "outside"} <= lanes
+    done = [(it.what, it.result) for it in repeated.timeline if it.lane == "outside"]
+    [twice] = {key for what, key in done if what == "applied again"}
+    assert [what for what, key in done if key == twice][:2] == ["applied", "applied again"]
     generations = [it.generation for it in repeated.timeline if it.what == "lease.claimed"]
     assert generations
     assert all(generations)
