@@ -6,7 +6,13 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import Absent as Absent
     from pi_workflows.authoring import Applied as Applied
     from pi_workflows.authoring import AuthoringError as AuthoringError
+    from pi_workflows.authoring import BatchCommand as BatchCommand
+    from pi_workflows.authoring import BatchItemResult as BatchItemResult
+    from pi_workflows.authoring import BatchKind as BatchKind
+    from pi_workflows.authoring import BatchOutcome as BatchOutcome
+    from pi_workflows.authoring import BatchRefused as BatchRefused
     from pi_workflows.authoring import Command as Command
+    from pi_workflows.authoring import CommandBatchResult as CommandBatchResult
     from pi_workflows.authoring import ControlRoute as ControlRoute
     from pi_workflows.authoring import Ctx as Ctx
     from pi_workflows.authoring import Definition as Definition
@@ -46,7 +52,13 @@ __all__ = [
     "Absent",
     "Applied",
     "AuthoringError",
+    "BatchCommand",
+    "BatchItemResult",
+    "BatchKind",
+    "BatchOutcome",
+    "BatchRefused",
     "Command",
+    "CommandBatchResult",
     "ControlRoute",
     "Ctx",
     "Definition",

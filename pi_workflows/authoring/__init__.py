@@ -1,11 +1,19 @@
 """The authoring API: write workflows as decorated functions and typed edges between them."""
 
+from pi_workflows.authoring.command_batch import (
+    BatchCommand,
+    BatchItemResult,
+    BatchKind,
+    BatchOutcome,
+    CommandBatchResult,
+)
 from pi_workflows.authoring.context import Ctx, EffectIdentity, StepResult
 from pi_workflows.authoring.control_loop import ControlRoute
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.effects import EffectSpec, idempotent, manual, observe
 from pi_workflows.authoring.errors import (
     AuthoringError,
+    BatchRefused,
     DefinitionError,
     EffectMissing,
     InputRejected,
@@ -36,7 +44,13 @@ __all__ = [
     "Absent",
     "Applied",
     "AuthoringError",
+    "BatchCommand",
+    "BatchItemResult",
+    "BatchKind",
+    "BatchOutcome",
+    "BatchRefused",
     "Command",
+    "CommandBatchResult",
     "ControlRoute",
     "Ctx",
     "Definition",

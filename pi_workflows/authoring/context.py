@@ -1,12 +1,13 @@
 """What a node's function may know of its run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from pi_workflows.authoring.codec import Codec
 from pi_workflows.authoring.errors import (
+    BatchRefused,
     EffectMissing,
     OutputMissing,
     ProcessRefused,
@@ -18,6 +19,9 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.progress import OVERALL_KEY, ProgressStatus
 from pi_workflows.protocol.states import StepOutcome
 from pi_workflows.protocol.updates import UPDATE_REFUSED
+
+if TYPE_CHECKING:
+    from pi_workflows.authoring.command_batch import BatchCommand, BatchKind, CommandBatchResult
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
 T = TypeVar("T")
@@ -92,6 +96,15 @@ class Processes(Protocol):
         """Take it out of care."""
 
 
+class Batches(Protocol):
+    """Runs many commands at once."""
+
+    def __call__(
+        self, commands: "Sequence[BatchCommand]", kind: "BatchKind", concurrency: int
+    ) -> "CommandBatchResult":
+        """Run them all and return what came of each, in their order."""
+
+
 class Ctx(Generic[I]):
     """The context of one visit of one node; read-only. The type parameter is the input's type.
 
@@ -110,10 +123,12 @@ class Ctx(Generic[I]):
         effect: None for a node that declares none.
         publish: sends an update; None for code that may not publish.
         processes: takes processes into care; None for code that may start none outside.
+        batches: runs command batches; None for code that may not.
     """
 
     __slots__ = (
         "_attempt",
+        "_batches",
         "_cancelled",
         "_codecs",
         "_effect",
@@ -141,6 +156,7 @@ class Ctx(Generic[I]):
         effect: EffectIdentity | None = None,
         publish: Callable[[Update], None] | None = None,
         processes: Processes | None = None,
+        batches: Batches | None = None,
         exits: Mapping[str, Mapping[str, Codec]] = MappingProxyType({}),
     ) -> None:
         self._run_id = run_id
@@ -154,6 +170,7 @@ class Ctx(Generic[I]):
         self._effect = effect
         self._publish = publish
         self._processes = processes
+        self._batches = batches
         self._exits = exits
 
     @property
@@ -261,6 +278,34 @@ class Ctx(Generic[I]):
             ProcessRefused: this runner has not registered it.
         """
         self._care().unregister(pid)
+
+    def command_batch(
+        self,
+        commands: "Sequence[BatchCommand]",
+        *,
+        kind: "BatchKind",
+        concurrency: int = 4,
+    ) -> "CommandBatchResult":
+        """Run up to 64 commands, some at a time, and return what came of each, in their order.
+
+        No command makes this raise: one that cannot start, fails or takes too long is told in the
+        result. Once the run is cancelled or the deadline has passed, the commands at work are
+        ended and the others stay unstarted; all of these are `cancelled`. The end of each command
+        is published as an update of type `command-batch.item`, key `<kind>/<id>`; one that the
+        server does not take is left out. Only in the function of an action; from any of its
+        threads. An async one gives it a thread: `await trio.to_thread.run_sync(...)`.
+
+        Args:
+            commands: may be none.
+            kind: what they are for, as the updates say.
+            concurrency: how many run at a time, 1 to 8.
+
+        Raises:
+            BatchRefused: a command or an option breaks a rule; nothing has started.
+        """
+        if self._batches is None:
+            raise BatchRefused("only the function of an action runs command batches")
+        return self._batches(commands, kind, concurrency)
 
     def _care(self) -> Processes:
         if self._processes is None:

@@ -8,7 +8,9 @@
     ├── SourceUnknown     no workflow has this name or path
     ├── OutputMissing     a node was asked for an output it does not have
     ├── EffectMissing     a node that declares no effect was asked for one
-    └── UpdateRefused     an update was not taken
+    ├── UpdateRefused     an update was not taken
+    ├── ProcessRefused    a process was not taken into care, or not given back
+    └── BatchRefused      a command batch breaks a rule; none of its commands ran
 
 Texts name workflow, node or field, rule and fix, and never repeat payload text.
 """
@@ -213,6 +215,14 @@ class ProcessRefused(AuthoringError):
     def __init__(self, why: str) -> None:
         code = "PROCESS_REFUSED"
         super().__init__(code, why, f"ProcessRefused [{code}] {why}")
+
+
+class BatchRefused(AuthoringError):
+    """A command batch breaks a rule, or is asked for where none may run; nothing has started."""
+
+    def __init__(self, why: str) -> None:
+        code = "BATCH_REFUSED"
+        super().__init__(code, why, f"BatchRefused [{code}] {why}")
 
 
 class Problems:

@@ -3,10 +3,13 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import ClassVar, Final
 
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
+
+from pi_workflows.authoring.timeouts import budget_ms
 
 OUTPUT_CHARS_DEFAULT: Final = 1_000_000
 
@@ -22,9 +25,14 @@ class Command:
         env: merged over the runner's environment.
         stdin: text for standard input; None is an empty input.
         shell: run `command` by `/bin/sh -c`.
+        timeout: seconds or a timedelta after which the command is ended and the node fails,
+            whatever it prints; None leaves it to the node's own deadline, which ends the node
+            `timed_out`.
 
     Raises:
-        TypeError: `command` or an argument is not text, or `args` is one text.
+        TypeError: `command` or an argument is not text, `args` is one text, or `timeout` is no
+            duration.
+        ValueError: `timeout` is not above 0 or not finite.
     """
 
     command: str
@@ -33,12 +41,19 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     stdin: str | None = None
     shell: bool = False
+    timeout: float | timedelta | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.command, str):
             raise TypeError("Command(command=...) is text")
         if isinstance(self.args, str) or not all(isinstance(arg, str) for arg in self.args):
             raise TypeError("Command(args=[...]) is a list of texts")
+        budget_ms(self.timeout)
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """The timeout in milliseconds; None is unlimited."""
+        return budget_ms(self.timeout)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final, NoReturn
 
 from pi_workflows.protocol.canonical import JsonObject
@@ -52,7 +53,7 @@ GRACE_MS: Final = 1_000
 """How long user code may go on after its deadline before it is abandoned."""
 
 SHELL_GRACE_MS: Final = 3_000
-"""The same for a node that runs a command: TERM, 1 s, KILL, up to 2 s for the receipt."""
+"""The same for code that runs a command: TERM, 1 s, KILL, up to 2 s for the receipt."""
 
 _LAST_REPLY_S: Final = 10.0  # A server this slow has its own deadline for a stopped child.
 
@@ -71,7 +72,7 @@ class Channel:
     Args:
         connection: this end of the socket pair; blocking.
         groups: killed before the process ends for whatever reason.
-        grace_ms: replaces `GRACE_MS`; a shell node gets two seconds more.
+        grace_ms: replaces `GRACE_MS`; code that runs a command gets two seconds more.
     """
 
     def __init__(
@@ -167,11 +168,10 @@ class Channel:
             Stopped: the server asked to stop; the result is discarded.
             OSError: the code has closed the channel, or this is a process that it has forked.
         """
-        extra_ms = 0 if call.node.shell is None else SHELL_GRACE_MS - GRACE_MS
         turn = Turn(
             started_at=time.monotonic(),
             timeout_ms=call.timeout_ms,
-            grace_ms=self._grace_ms + extra_ms,
+            grace_ms=partial(self._grace_of, call),
             abandon=call.abandon,
         )
         self._open(turn)
@@ -186,6 +186,10 @@ class Channel:
         if turn.cancellation.reason is CancelReason.DEADLINE:
             result = CallResult(outcome=StepOutcome.TIMED_OUT, receipt=result.receipt)
         return result if turn.revision is None else replace(result, revision=turn.revision)
+
+    def _grace_of(self, call: Call) -> int:
+        runs_command = call.node.shell is not None or self._groups.in_use
+        return self._grace_ms + (SHELL_GRACE_MS - GRACE_MS if runs_command else 0)
 
     def leave(self, reason: ExitReason, detail: str | None = None) -> NoReturn:
         """Say why, wait a bounded time for the answer, and end the process with code 0."""

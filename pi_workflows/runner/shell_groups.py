@@ -22,6 +22,11 @@ class ShellGroups:
         self._groups: set[int] = set()
         self._closed = False
 
+    @property
+    def in_use(self) -> bool:
+        """True while a command is at work; never waits for a start."""
+        return bool(self._groups)
+
     def start(self, spawn: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
         """Start a group leader and remember its group.
 

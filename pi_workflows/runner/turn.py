@@ -1,5 +1,7 @@
 """One call of user code on the main thread: its deadline, its grace, and when it is given up."""
 
+from collections.abc import Callable
+
 from pi_workflows.runner.cancellation import Cancellation, CancelReason
 from pi_workflows.runner.messages import Send
 
@@ -13,13 +15,19 @@ class Turn:
     """
 
     def __init__(
-        self, *, started_at: float, timeout_ms: int | None, grace_ms: int, abandon: Send
+        self,
+        *,
+        started_at: float,
+        timeout_ms: int | None,
+        grace_ms: Callable[[], int],
+        abandon: Send,
     ) -> None:
+        """`grace_ms` is asked at the deadline: it depends on what the code is doing then."""
         self.cancellation = Cancellation()
         self.abandon = abandon
         self.revision: int | None = None
         self._deadline_at = None if timeout_ms is None else started_at + timeout_ms / 1000
-        self._grace_s = grace_ms / 1000
+        self._grace_ms = grace_ms
         self._grace_until: float | None = None
 
     @property
@@ -32,7 +40,7 @@ class Turn:
         if self._deadline_at is None or now < self._deadline_at:
             return False
         if self._grace_until is None:
-            self._grace_until = now + self._grace_s
+            self._grace_until = now + self._grace_ms() / 1000
             self.cancellation.cancel(CancelReason.DEADLINE)
         return now >= self._grace_until
 

@@ -263,3 +263,12 @@ def test_a_command_refuses_arguments_that_are_no_list_of_texts() -> None:
             Command("printf", args=args)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="is text"):
         Command(["printf"])  # type: ignore[arg-type]
+
+
+def test_a_timeout_of_a_command_is_a_duration_above_zero() -> None:
+    with pytest.raises(TypeError, match="a timeout is seconds"):
+        Command("sleep", timeout="1")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="above 0"):
+        Command("sleep", timeout=0)
+    assert Command("sleep", timeout=1.5).timeout_ms == 1_500
+    assert Command("sleep").timeout_ms is None

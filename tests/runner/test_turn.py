@@ -10,7 +10,7 @@ from pi_workflows.runner.turn import Turn
 def turn(timeout_ms: int | None = 1_000) -> Turn:
     """A turn that starts at 100 s and has a grace of half a second."""
     abandon = Send("run.advance", {}, 1)
-    return Turn(started_at=100.0, timeout_ms=timeout_ms, grace_ms=500, abandon=abandon)
+    return Turn(started_at=100.0, timeout_ms=timeout_ms, grace_ms=lambda: 500, abandon=abandon)
 
 
 def test_code_is_cancelled_at_its_deadline_and_abandoned_after_the_grace() -> None:

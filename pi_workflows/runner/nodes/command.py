@@ -35,10 +35,12 @@ class Limits:
     Attributes:
         max_output_chars: kept of each stream, in UTF-16 units.
         term_grace_ms: from SIGTERM to SIGKILL.
+        timeout_ms: how long the command itself may take; None is unlimited.
     """
 
     max_output_chars: int
     term_grace_ms: int = TERM_GRACE_MS
+    timeout_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +51,14 @@ class EndedCommand:
         stdout_tail: the last characters of standard output, also where `result` is cut.
         stderr_tail: the same of standard error.
         failure: what reading its lines for updates raised, for which it was ended; else None.
+        timed_out: whether it was ended because it took too long.
     """
 
     result: ShellResult
     stdout_tail: str
     stderr_tail: str
     failure: BaseException | None = None
+    timed_out: bool = False
 
 
 def run_command(
@@ -66,9 +70,9 @@ def run_command(
 ) -> EndedCommand:
     """Run a command to its end and return what came of it.
 
-    The command leads its own process group in the runner's session. When cancelled, or when a
-    line cannot be read for updates, the group
-    gets SIGTERM and after the grace SIGKILL. Once the command has ended, output that processes of
+    The command leads its own process group in the runner's session. When cancelled, when it takes
+    too long, or when a line cannot be read for updates, the group gets SIGTERM and after the
+    grace SIGKILL. Once the command has ended, output that processes of
     its group still hold open is awaited for at most `COLLECT_MS`; then whatever is left of the
     group is killed. `exit_code` and `signal` are both None if it could not even be killed.
 
@@ -95,7 +99,9 @@ def run_command(
         stdout_truncated=stdout.truncated,
         stderr_truncated=stderr.truncated,
     )
-    return EndedCommand(result, stdout.tail(), stderr.tail(), watched.failure)
+    return EndedCommand(
+        result, stdout.tail(), stderr.tail(), watched.failure, timed_out=watched.timed_out
+    )
 
 
 def _spawn(command: Command) -> subprocess.Popen[bytes]:
@@ -136,6 +142,11 @@ class _WatchedProcess:
         self._unwritten = memoryview((command.stdin or "").encode("utf-8", "surrogateescape"))
         self._selector = stack.enter_context(selectors.DefaultSelector())
         self._open: dict[int, tuple[str, Capture]] = {}
+        self.timed_out = False
+        self._is_ending = False
+        self._late_at = None
+        if limits.timeout_ms is not None:
+            self._late_at = time.monotonic() + limits.timeout_ms / 1000
         self._kill_at: float | None = None
         self._give_up_at: float | None = None
         self._wake_reader, self._wake_writer = _pipe(stack)
@@ -161,11 +172,15 @@ class _WatchedProcess:
             now = time.monotonic()
             if self._give_up_at is not None and now >= self._give_up_at:
                 return
+            if self._late_at is not None and now >= self._late_at:
+                self.timed_out = True
+                self._terminate()
             if self._kill_at is not None and now >= self._kill_at:
                 signal_group(self._group, signal.SIGKILL)
                 self._kill_at = None
                 self._give_up_at = now + COLLECT_MS / 1000
-            times = [at for at in (self._kill_at, self._give_up_at) if at is not None]
+            planned = (self._late_at, self._kill_at, self._give_up_at)
+            times = [at for at in planned if at is not None]
             wait_s = max(0.0, min(times) - now) if times else None
             for key, _ in self._selector.select(wait_s):
                 self._react(key.fd)
@@ -186,14 +201,22 @@ class _WatchedProcess:
         elif descriptor == self._exit_notice:
             self._selector.unregister(descriptor)
             self.exited = True
+            self._late_at = None
             if self._kill_at is None:
                 self._give_up_at = time.monotonic() + COLLECT_MS / 1000
         elif descriptor == self._wake_reader:
             self._selector.unregister(descriptor)
-            signal_group(self._group, signal.SIGTERM)
-            self._kill_at = time.monotonic() + self._term_grace_s
+            self._terminate()
         else:
             self._write(descriptor)
+
+    def _terminate(self) -> None:
+        """Begin to end the group; every later call does nothing."""
+        self._late_at = None
+        if not self._is_ending:
+            self._is_ending = True
+            signal_group(self._group, signal.SIGTERM)
+            self._kill_at = time.monotonic() + self._term_grace_s
 
     def _read(self, descriptor: int) -> None:
         data = os.read(descriptor, _READ_BYTES)

@@ -13,6 +13,7 @@ from pi_workflows.runner.author_errors import describe
 from pi_workflows.runner.cancellation import Cancellation
 from pi_workflows.runner.messages import Call, CallResult, Purpose
 from pi_workflows.runner.nodes.action import FUNCTION_RECEIPT, run_action
+from pi_workflows.runner.nodes.batch import CommandBatches
 from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
 from pi_workflows.runner.nodes.command import TERM_GRACE_MS
 from pi_workflows.runner.nodes.compute import run_compute
@@ -72,11 +73,10 @@ class Executor:
         except CodeCancelled:
             return CallResult(outcome=StepOutcome.TIMED_OUT)
         except BaseException as error:  # noqa: BLE001 - the one place where author code runs
-            action = call.purpose is Purpose.NODE and call.node.node_type is NodeType.ACTION
             return CallResult(
                 outcome=StepOutcome.FAILED,
                 error=self._describe(error),
-                receipt=FUNCTION_RECEIPT if action else None,
+                receipt=FUNCTION_RECEIPT if _acts(call) else None,
             )
 
     def _dispatch(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
@@ -109,6 +109,7 @@ class Executor:
             effect=call.effect,
             publish=self._publisher(call, cancellation, NodeType.ACTION),
             processes=self._processes(call),
+            batches=self._batches(call, cancellation),
         )
 
     def _view(self, call: Call) -> "_View":
@@ -121,8 +122,17 @@ class Executor:
         return view
 
     def _processes(self, call: Call) -> OutsideProcesses | None:
-        acts = call.purpose is Purpose.NODE and call.node.node_type is NodeType.ACTION
-        return OutsideProcesses(self._speak) if self._speak is not None and acts else None
+        return OutsideProcesses(self._speak) if self._speak is not None and _acts(call) else None
+
+    def _batches(self, call: Call, cancellation: Cancellation) -> CommandBatches | None:
+        if not _acts(call):
+            return None
+        return CommandBatches(
+            self._groups,
+            cancellation,
+            self._publisher(call, cancellation, NodeType.ACTION),
+            term_grace_ms=self._term_grace_ms,
+        )
 
     def _publisher(
         self, call: Call, cancellation: Cancellation, node_type: NodeType
@@ -182,3 +192,8 @@ class Executor:
 
     def _describe(self, error: BaseException) -> str:
         return describe(error, self._source_directory)
+
+
+def _acts(call: Call) -> bool:
+    """Say whether the function of an action is to run."""
+    return call.purpose is Purpose.NODE and call.node.node_type is NodeType.ACTION

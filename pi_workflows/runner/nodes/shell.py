@@ -20,10 +20,10 @@ from pi_workflows.runner.nodes.command import (
     run_command,
     working_directory,
 )
+from pi_workflows.runner.nodes.command_words import how_it_ended, not_started
 from pi_workflows.runner.nodes.lines import LineReader
 from pi_workflows.runner.shell_groups import ShellGroups
 
-_LAST_LINE_CHARS: Final = 500
 _RECEIPT_TEXT_CHARS: Final = 1_000
 _RECEIPT_ARGS: Final = 16
 
@@ -51,8 +51,9 @@ def run_shell(
 
     Returns:
         `failed` with a receipt for a command that could not start, ended by a signal, exited
-        with another code than 0 (unless allowed), was ended for a line that UTF-8, the line
-        parser or the server refuses, or whose output `parse` or the declared type refuses.
+        with another code than 0 (unless allowed), took longer than its own timeout, was ended for
+        a line that UTF-8, the line parser or the server refuses, or whose output `parse` or the
+        declared type refuses.
         `timed_out` if cancelled. The receipt of a command that did not end `ok` has the last
         characters of what it printed.
 
@@ -68,13 +69,12 @@ def run_shell(
     if cancellation.is_cancelled():
         raise CodeCancelled
     started = time.monotonic()
-    limits = Limits(options.max_output_chars, term_grace_ms)
+    limits = Limits(options.max_output_chars, term_grace_ms, command.timeout_ms)
     try:
         ended = run_command(command, limits, groups, cancellation, _lines(options, publish))
     except (OSError, ValueError) as error:
         receipt = _receipt(command, round((time.monotonic() - started) * 1000))
-        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return _failed(f"{_shown(command)} could not be started: {text}", receipt)
+        return _failed(not_started(command, error), receipt)
     result = ended.result
     receipt = _receipt(command, result.duration_ms) | _ended(result)
     if cancellation.is_cancelled():
@@ -83,14 +83,14 @@ def run_shell(
     try:
         output = _output(node, options, ended)
     except _EndedBadly as bad:
-        return _failed(_how_it_ended(command, bad.ended), receipt | _tails(ended))
+        return _failed(how_it_ended(command, bad.ended), receipt | _tails(ended))
     except BaseException as error:  # noqa: BLE001 - both parsers are foreign code
         return _refused(describe(error), receipt | _tails(ended), ended)
     return CallResult(outcome=StepOutcome.OK, output=output, receipt=receipt)
 
 
 class _EndedBadly(Exception):
-    """The command ended by a signal or with a code that is not allowed."""
+    """The command took too long, ended by a signal, or with a code that is not allowed."""
 
     def __init__(self, ended: EndedCommand) -> None:
         self.ended = ended
@@ -106,7 +106,8 @@ def _output(node: NodeDefinition, options: ShellOptions, ended: EndedCommand) ->
     result = ended.result
     if ended.failure is not None:
         raise ended.failure
-    if result.exit_code != 0 and not options.allow_nonzero_exit:
+    badly = result.exit_code != 0 and not options.allow_nonzero_exit
+    if badly or ended.timed_out:
         raise _EndedBadly(ended)
     value = result if options.parse is None else options.parse(result)
     return node.codec.dump(value, where=f'node "{node.node_id}" output')
@@ -123,23 +124,6 @@ def _refused(text: str, receipt: JsonObject, ended: EndedCommand) -> CallResult:
     """
     done = ended.failure is None
     return replace(_failed(text, receipt), returned=done, final=not done)
-
-
-def _how_it_ended(command: Command, ended_command: EndedCommand) -> str:
-    result = ended_command.result
-    if result.signal is not None:
-        ended = f"was ended by {result.signal}"
-    elif result.exit_code is not None:
-        ended = f"exited with code {result.exit_code}"
-    else:
-        ended = "could not be killed"
-    lines = ended_command.stderr_tail.strip().splitlines()
-    last = f": {bounded_text(lines[-1].strip(), _LAST_LINE_CHARS)}" if lines else ""
-    return f"{_shown(command)} {ended}{last}"
-
-
-def _shown(command: Command) -> str:
-    return f'command "{bounded_text(command.command, _LAST_LINE_CHARS)}"'
 
 
 def _receipt(command: Command, duration_ms: int) -> JsonObject:

@@ -249,6 +249,25 @@ def test_a_group_that_ignores_sigterm_is_killed_after_the_grace(tmp_path: Path) 
     assert_gone(int(heard[0]))
 
 
+def test_a_command_that_takes_longer_than_its_own_timeout_fails_whatever_exit_is_allowed(
+    step: Callable[[Definition], JsonObject],
+) -> None:
+    command = Command("sh", ["-c", "echo begun; exec sleep 600"], timeout=0.05)
+    recorded = step(running(command, allow_nonzero_exit=True))
+    assert recorded["outcome"] == "failed"
+    assert "took too long and was ended after" in str(recorded["error"])
+    receipt = cast("JsonObject", recorded["receipt"])
+    assert receipt["signal"] == "SIGTERM"
+
+
+def test_a_command_that_ends_in_time_is_not_late_for_what_still_holds_its_output() -> None:
+    command = script("sleep 600 & echo done")
+    limits = Limits(max_output_chars=1_000, timeout_ms=60_000)
+    ended = run_command(command, limits, ShellGroups(), Cancellation())
+    assert not ended.timed_out
+    assert ended.result.exit_code == 0
+
+
 def test_killed_groups_start_nothing_any_more() -> None:
     groups = ShellGroups()
     groups.kill_all()

@@ -220,6 +220,27 @@ workflow = wf.build(start=long)
     assert cast("JsonObject", server.steps[0]["receipt"])["signal"] == "SIGTERM"
 
 
+def test_an_action_whose_batch_is_cut_off_at_the_deadline_returns_in_its_own_child(
+    child: "Launcher", server: "ScriptedServer"
+) -> None:
+    """The command ignores SIGTERM for as long as code alone would be granted; it gets more."""
+    running = child("""
+from pi_workflows import BatchCommand, BatchKind
+script = 'trap "" TERM; while :; do sleep 1; done'
+@wf.action(effect=idempotent("checks.run"), timeout=0.2)
+def checks(ctx: Ctx) -> None:
+    stuck = BatchCommand(id="a", command="sh", args=["-c", script], cwd="/", timeout=600)
+    (result,) = ctx.command_batch([stuck], kind=BatchKind.REVIEW).items
+    (here / "told").write_text(f"{result.outcome} {result.signal}")
+workflow = wf.build(start=checks)
+""")
+    running.launch()
+    running.serve()
+    assert running.exiting == {"reason": "finished"}
+    assert server.path == [("checks", "timed_out")]
+    assert (running.file.parent / "told").read_text() == "cancelled SIGKILL"
+
+
 def test_a_rejected_message_is_passed_on_as_the_reason(
     child: "Launcher", server: "ScriptedServer"
 ) -> None:
