@@ -295,14 +295,15 @@ class Conversation:
         return None
 
     async def _state(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
-        from_step = message.payload.get("fromStep")
-        if type(from_step) is not int or from_step < 0:
+        from_node = message.payload.get("fromNode")
+        if type(from_node) is not int or from_node < 0:
             await channel.reply(
-                message, WorkerMessageOutcome.REJECTED, error="fromStep is no step index"
+                message, WorkerMessageOutcome.REJECTED, error="fromNode is no position of a node"
             )
             return None
+        run_id = self._claimed.run.run_id
         with self._services.readers.reading() as reading:
-            page = run_history.page(reading, self._claimed.run.run_id, from_step)
+            page = run_history.page(reading, run_id, self._definition, from_node)
         for reference in page.references:
             self._contents.offer(reference)
         result: JsonObject = {"steps": page.steps, "next": page.following}

@@ -29,8 +29,8 @@ from pi_workflows.server import SWITCH_INTERVAL_S
 STORE_PLAN: Final = StorePlan(
     rounds=5, singles=128, groups=16, switch_interval_s=SWITCH_INTERVAL_S
 )
-LONG_RUN_PLAN: Final = LongRunPlan(steps=10_000, part=1_000)
 UPDATES_PLAN: Final = UpdatesPlan(updates=1_000, rounds=5, reads=200)
+LONG_RUN_PLAN: Final = LongRunPlan(steps=10_000, part=1_000, rounds=5)
 STEP_PLAN: Final = StepPlan(steps=10, alone=40, watched=5, at_once=16, rounds=3)
 HOOK_PLAN: Final = HookPlan(rounds=5, calls=200_000)
 SIMULATION_PLAN: Final = SimulationPlan(seeds=10)

@@ -50,7 +50,7 @@ _GRAPH: Final[JsonObject] = {
     "mounts": [],
     "settings": None,
 }
-_DEFINITION: Final = DefinitionSnapshot.parse(_GRAPH)
+DEFINITION: Final = DefinitionSnapshot.parse(_GRAPH)
 _LOG_BYTES: Final = 20 * 1_048_576
 _FILLER: Final = "x" * 250
 _READINGS_PER_MS: Final = 4
@@ -126,7 +126,7 @@ class PreparedRun:
             f"m{self.steps}",
             digest(f"{self.run_id} {self.steps}".encode()),
             tuple(transitions),
-            _DEFINITION,
+            DEFINITION,
             _SERVER,
         )
         permit = Permit(_HOST, self.claim, self.revision)

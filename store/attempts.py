@@ -160,6 +160,12 @@ def next_numbers(reading: Reading, run_id: str, node_id: str) -> tuple[int, int]
     return latest.visit + latest.recorded, latest.attempt_number + 1
 
 
+def open_visit(reading: Reading, run_id: str, node_id: str) -> int | None:
+    """Return the visit of a node that was tried and is no step yet; None when there is none."""
+    latest = reading.one(LatestRow, SELECT_LATEST, {"run_id": run_id, "node_id": node_id})
+    return None if latest is None or latest.recorded else latest.visit
+
+
 def insert(tx: Transaction, attempt: AttemptRow) -> bool:
     """Insert a running attempt; False if an attempt of any run has its id.
 

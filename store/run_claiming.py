@@ -61,17 +61,18 @@ class ReadyRun:
 
 
 @dataclass(frozen=True, slots=True)
-class CountRow:
-    """A number."""
+class ServedRow:
+    """Whether a child has served the run."""
 
-    count: int
+    served: bool
 
 
-SELECT_READY_WORKERS: Final = """
-    SELECT count(*) AS count FROM run_workers WHERE run_id = :run_id AND ready_at IS NOT NULL
+SELECT_SERVED: Final = """
+    SELECT EXISTS (SELECT 1 FROM run_workers
+                    WHERE run_id = :run_id AND ready_at IS NOT NULL) AS served
 """
 
-ROW_STATEMENTS: Final = {"SELECT_READY_WORKERS": CountRow}
+ROW_STATEMENTS: Final = {"SELECT_SERVED": ServedRow}
 
 
 def claim_run(tx: Transaction, permit: Permit, run_id: str, owner: Owner) -> ClaimedRun:
@@ -155,8 +156,8 @@ def _check_claimable(tx: Transaction, run: RunRow, queued: run_queue.QueueRow) -
 
 
 def _was_ready_before(reading: Reading, run_id: str) -> bool:
-    found = reading.one(CountRow, SELECT_READY_WORKERS, {"run_id": run_id})
-    return found is not None and found.count > 0
+    found = reading.one(ServedRow, SELECT_SERVED, {"run_id": run_id})
+    return found is not None and found.served
 
 
 def _is_interrupted(attempt: AttemptRow | None) -> bool:

@@ -40,17 +40,7 @@ SELECT_FAILED: Final = """
        AND status IN ('failed', 'timed_out')
 """
 
-SELECT_FAILED_AHEAD: Final = """
-    SELECT count(*) AS failed FROM node_attempts AS a
-     WHERE a.run_id = :run_id AND a.status IN ('failed', 'timed_out')
-       AND NOT EXISTS (SELECT 1 FROM node_attempts AS b
-                         JOIN run_steps AS s
-                           ON s.run_id = b.run_id AND s.attempt_id = b.attempt_id
-                        WHERE b.run_id = a.run_id AND b.node_id = a.node_id
-                          AND b.visit = a.visit)
-"""
-
-ROW_STATEMENTS: Final = {"SELECT_FAILED": FailedRow, "SELECT_FAILED_AHEAD": FailedRow}
+ROW_STATEMENTS: Final = {"SELECT_FAILED": FailedRow}
 
 
 def failed_tries(reading: Reading, run_id: str, node_id: str, visit: int) -> int:
@@ -66,14 +56,16 @@ def failed_tries_ahead(reading: Reading, run_id: str, definition: DefinitionSnap
     """Return how many tries of the visit that comes next have failed.
 
     For a runner that resumes: an interrupted try is of that visit too. At most one visit of a run
-    is open, and only an open one has failed tries without a step. Nothing is read for a definition
-    that declares no retry.
+    is open, and only an open one has failed tries without a step. Nothing is read for nodes that
+    declare no retry, and of the others no more than their open visit.
     """
-    if all(node.retry is None for node in definition.nodes.values()):
-        return 0
-    found = reading.one(FailedRow, SELECT_FAILED_AHEAD, {"run_id": run_id})
-    assert found is not None, "a query of a count has one row"
-    return found.failed
+    for node in definition.nodes.values():
+        if node.retry is None:
+            continue
+        visit = attempts.open_visit(reading, run_id, node.node_id)
+        if visit is not None:
+            return failed_tries(reading, run_id, node.node_id, visit)
+    return 0
 
 
 def park_until(

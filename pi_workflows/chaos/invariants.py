@@ -2,20 +2,16 @@
 
 from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 from pi_workflows.chaos.journal import Journal
 from pi_workflows.protocol.states import StepOutcome
 from pi_workflows.runner.messages import Purpose
 from runtime.chaos.outcome import PromiseBroken
-from store import run_history, runs
+from store import projection_steps, runs
 from store.event_log import EventRow, every_event
 from store.opening import open_reader
 from store.transaction import Reading
 from store.verification import verify
-
-if TYPE_CHECKING:
-    from pi_workflows.protocol.canonical import JsonObject
 
 _COMPLETED = "run_completed"
 _CLAIMED = "lease.claimed"
@@ -155,13 +151,9 @@ def _check_manual_effects(journal: Journal) -> None:
 
 
 def _attempts_with_output(reading: Reading, runs: set[str]) -> set[str]:
-    found = set()
-    for run_id in sorted(runs):
-        position: int | None = 0
-        while position is not None:
-            page = run_history.page(reading, run_id, position)
-            for step in cast("list[JsonObject]", page.steps):
-                if step["outcome"] == StepOutcome.OK:
-                    found.add(cast("str", step["attemptId"]))
-            position = page.following
-    return found
+    return {
+        step.attempt_id
+        for run_id in sorted(runs)
+        for step in projection_steps.steps(reading, run_id)
+        if step.outcome is StepOutcome.OK
+    }

@@ -6,6 +6,7 @@ from typing import Final
 
 from pi_workflows.protocol.ids import RunId, run_resource_id
 from store import (
+    definitions,
     effect_lists,
     host,
     progress,
@@ -30,6 +31,12 @@ from store.transaction import Reading
 
 ReadPath = Callable[[Reading, RunId], object]
 
+
+def _newest_steps(reading: Reading, run_id: RunId) -> object:
+    definition = definitions.load(reading, runs.require(reading, run_id).definition_digest)
+    return run_history.page(reading, run_id, definition)
+
+
 PATHS: Final[Mapping[str, ReadPath]] = MappingProxyType(
     {
         "state of a run": projection.run_state,
@@ -37,7 +44,7 @@ PATHS: Final[Mapping[str, ReadPath]] = MappingProxyType(
         "view of a run": run_views.run_view,
         "list of runs": lambda reading, _: run_lists.page(reading, limit=10),
         "row of a run": runs.require,
-        "steps of a run": lambda reading, run: run_history.page(reading, run, 0),
+        "newest steps of a run": _newest_steps,
         "summary of a run": run_summaries.require,
         "last words of a run": run_queue.last_words,
         "bad end of a runner": runner_ends.bad_end,

@@ -29,7 +29,7 @@ from pi_workflows.protocol.definition import (
 from pi_workflows.protocol.states import RunStatus
 from pi_workflows.runner import transitions
 from pi_workflows.runner.attempt import Attempt, Place, Surroundings
-from pi_workflows.runner.history import History, parse_step
+from pi_workflows.runner.history import History, parse_counts, parse_step
 from pi_workflows.runner.messages import Ending, EngineLoop, ExitReason, Origin
 from pi_workflows.runner.outgoing import LoopEnded, Outgoing, Steps
 from pi_workflows.runner.presentation import present
@@ -93,13 +93,17 @@ class Engine:
         return GoTo(self._definition.start_at), None
 
     def _read_steps(self) -> Steps[None]:
+        """Read the newest step of each node, and the outputs of those that may be looked at."""
+        found: list[JsonObject] = []
         position: JsonValue = 0
         while position is not None:
-            page = (yield from self._outgoing.ask("run.state", {"fromStep": position})).result
-            for stored in cast("list[JsonObject]", page["steps"]):
-                output = yield from self._outgoing.body(stored, "output")
-                self._history.record(parse_step(stored, output))
+            page = (yield from self._outgoing.ask("run.state", {"fromNode": position})).result
+            found += cast("list[JsonObject]", page["steps"])
             position = page.get("next")
+        for stored in sorted(found, key=lambda step: cast("int", step["stepIndex"])):
+            seen = self._history.sees(cast("str", stored["nodeId"]))
+            output = (yield from self._outgoing.body(stored, "output")) if seen else None
+            self._history.recall(parse_step(stored, output), parse_counts(stored))
 
     def _visit(self, node_id: str, visit: int | None) -> Steps[GoTo | EndRun]:
         """Try a visit of a node until it is over, which its last try decides.

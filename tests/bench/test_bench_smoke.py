@@ -19,7 +19,7 @@ from bench.workflow_steps import StepPlan
 from pi_workflows.protocol.canonical import parse_json
 
 TINY_STORE = StorePlan(rounds=1, singles=2, groups=1, switch_interval_s=0.005)
-TINY_LONG_RUN = LongRunPlan(steps=40, part=10)
+TINY_LONG_RUN = LongRunPlan(steps=40, part=10, rounds=1)
 TINY_PROFILE = ProfilePlan(rounds=1, steps=1, messages=2)
 TINY_RESTART = RestartPlan(killed=(1,), left=(2,), rounds=1)
 TINY_FOOTPRINT = FootprintPlan(idle_s=0.1, runs=1)
@@ -55,6 +55,8 @@ def test_program_prints_every_figure_and_leaves_nothing(
         "long_run_of_40_last_vs_first",
         "list_with_vs_without_updates",
         "view_with_vs_without_updates",
+        "long_run_last_steps_written",
+        "long_run_resumed_after_40",
         "run_2_step_alone",
         "run_2_step_2_at_once_stepping",
         "run_asked_to_first_node_p50",

@@ -33,9 +33,11 @@ class ScriptedServer:
 
     Attributes:
         refuse: an answer that replaces the real one, by a predicate on the message.
-        page: steps per `run.state` reply.
+        page: nodes per `run.state` reply.
         failed_tries: of the visit that is under way.
         parks_retries: whether a try that is to be repeated parks the run.
+        mount_of: the mount path of a node; whose player plays, sets it.
+        is_authored: whether an author declared a node; set like `mount_of`.
     """
 
     input: JsonValue = None
@@ -50,6 +52,8 @@ class ScriptedServer:
     parks_retries: bool = False
     messages: list[Send] = field(default_factory=list)
     contents: dict[str, bytearray] = field(default_factory=dict)
+    mount_of: Callable[[str], str] = lambda _node_id: ""
+    is_authored: Callable[[str], bool] = lambda _node_id: True
 
     def answer(self, message: Send) -> Reply:
         self.messages.append(message)
@@ -59,7 +63,7 @@ class ScriptedServer:
         if message.operation == "runner.ready":
             return self._ready()
         if message.operation == "run.state":
-            return self._page(cast("int", message.payload["fromStep"]))
+            return self._page(cast("int", message.payload["fromNode"]))
         if message.operation.startswith("content."):
             move = self._write if message.operation == "content.write" else self._read
             return move(message.payload)
@@ -149,13 +153,32 @@ class ScriptedServer:
         return name in transition
 
     def _page(self, start: int) -> Reply:
-        end = start + self.page
+        found, end = self.newest(), start + self.page
         return self._reply(
             {
-                "steps": cast("list[JsonValue]", self.steps[start:end]),
-                "next": end if end < len(self.steps) else None,
+                "steps": cast("list[JsonValue]", found[start:end]),
+                "next": end if end < len(found) else None,
             }
         )
+
+    def newest(self) -> list[JsonObject]:
+        """Return the newest step of each node that has one."""
+        nodes = sorted({cast("str", step["nodeId"]) for step in self.steps})
+        return [self._newest(node_id) for node_id in nodes]
+
+    def _newest(self, node_id: str) -> JsonObject:
+        """Return a node's newest step with what it counts for, by all that was recorded."""
+        mount = self.mount_of(node_id)
+        *_, step = [step for step in self.steps if step["nodeId"] == node_id]
+        until = self.steps[: cast("int", step["stepIndex"]) + 1]
+        entries = [one["stepIndex"] for one in self.steps if one["nodeId"] == mount]
+        entered = cast("int", entries[-1]) if entries else -1
+        here = [one for one in until if one["nodeId"] == node_id]
+        return {
+            **step,
+            "invocationVisits": sum(cast("int", one["stepIndex"]) > entered for one in here),
+            "authoredCount": sum(self.is_authored(cast("str", one["nodeId"])) for one in until),
+        }
 
     def _accept(self, transition: JsonObject) -> JsonObject:
         assert self.finished is None
@@ -302,6 +325,9 @@ class Player:
     def __post_init__(self) -> None:
         nowhere = FoundChildren(DISK_SOURCES, Path("/nowhere"), Path("/nowhere"))
         self.definition = compile_definition(self.definition, nowhere)
+        nodes = self.definition.nodes
+        self.server.mount_of = lambda node_id: nodes[node_id].mount_path
+        self.server.is_authored = lambda node_id: nodes[node_id].crossing is None
 
     def play(
         self, *, crash_before: int | None = None, lose_last_reply: bool = False

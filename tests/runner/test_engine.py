@@ -1,6 +1,6 @@
 """The engine loop against a scripted server: no process, no clock, no socket."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -54,6 +54,23 @@ def looping(*, max_steps: int = 100) -> Definition:
     wf.edge(again, unwrap)
     wf.switch(unwrap, "$.more", {True: again, False: done})
     return wf.build(start=again)
+
+
+def endless() -> Definition:
+    """Two nodes that follow each other for ever."""
+    wf = Workflow("endless", max_steps=1_000_000)
+
+    @wf.compute()
+    def tick(ctx: Ctx[Any]) -> int:
+        return ctx.visit
+
+    @wf.compute()
+    def tock(ctx: Ctx[Any]) -> int:
+        return ctx.output(tick)
+
+    wf.edge(tick, tock)
+    wf.edge(tock, tick)
+    return wf.build(start=tick)
 
 
 def test_everything_between_two_nodes_travels_in_one_message(
@@ -182,10 +199,31 @@ def test_a_finished_graph_that_lacks_its_end_gets_it(
     assert server.finished is not None
 
 
-def test_a_long_history_is_read_in_pages(server: "ScriptedServer", player: "type[Player]") -> None:
+def test_newest_steps_are_read_in_pages(server: "ScriptedServer", player: "type[Player]") -> None:
+    server.page = 1
     player(looping(), server).play(crash_before=11)
-    recorded = len(server.steps)
     player(looping(), server).play()
     pages = [message for message in server.messages if message.operation == "run.state"]
-    assert [page.payload["fromStep"] for page in pages] == list(range(0, recorded, 2))
+    assert [page.payload["fromNode"] for page in pages] == [0, 1]
     assert server.path[-1] == ("done", "ok")
+
+
+def test_what_a_resumed_loop_reads_does_not_grow_with_its_steps(
+    new_server: "type[ScriptedServer]", player: "type[Player]"
+) -> None:
+    told = []
+    for boundary in (20, 200):
+        server = new_server()
+        playing = player(endless(), server)
+        playing.play(crash_before=boundary)
+        recorded = len(server.steps)
+        replies = [
+            server.answer(Send("run.state", {"fromNode": position}, None)).result["steps"]
+            for position in (0, 2)
+        ]
+        told.append([len(cast("list[object]", steps)) for steps in replies])
+        assert recorded > boundary / 4
+        resumed = player(endless(), server)
+        resumed.play(crash_before=4)
+        assert resumed.calls[0].visit == recorded // 2 + 1
+    assert told == [[2, 0], [2, 0]]

@@ -97,7 +97,7 @@ async def test_large_output_is_written_in_parts_and_read_back_by_the_next_runner
 
     async def resume(child: "RunnerEnd") -> ExitStatus:
         await child.ready()
-        page = cast("JsonObject", (await child.ask("run.state", {"fromStep": 0}))["result"])
+        page = cast("JsonObject", (await child.ask("run.state", {"fromNode": 0}))["result"])
         sizes.append(len(canonical_bytes(page)))
         (step,) = cast("list[JsonObject]", page["steps"])
         told.append(await read(child, cast("JsonObject", step["outputContent"])))

@@ -210,7 +210,7 @@ async def test_malformed_or_illegal_proposal_is_refused_and_the_child_may_go_on(
         replies.append(await child.advance({**child.started("first"), "secret": "value"}))
         replies.append(await child.advance(child.started("second")))
         replies.append(await child.ask("run.fly"))
-        replies.append(await child.ask("run.state", {"fromStep": -1}))
+        replies.append(await child.ask("run.state", {"fromNode": -1}))
         await child.advance(child.started("first"))
         await child.advance(child.finished("first"), child.started("second"))
         await child.advance(child.finished("second"), {"type": "finishRun", "status": "completed"})

@@ -147,7 +147,7 @@ async def test_crash_after_progress_is_taken_up_again_at_the_next_node(
 
     async def go_on(child: "RunnerEnd") -> ExitStatus:
         commands.append(await child.ready())
-        reply = await child.ask("run.state", {"fromStep": 0})
+        reply = await child.ask("run.state", {"fromNode": 0})
         commands.append(cast("JsonObject", reply["result"]))
         await child.advance(child.started("second"))
         await child.advance(child.finished("second"), {"type": "finishRun", "status": "completed"})

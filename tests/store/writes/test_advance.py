@@ -1,7 +1,7 @@
 """What a runner may propose: the one legal next thing, and a message as a whole or not at all."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import apsw
 import pytest
@@ -19,6 +19,7 @@ from store.run_parking import Departure
 from store.transaction import Reading
 
 if TYPE_CHECKING:
+    from pi_workflows.protocol.canonical import JsonObject
     from store.proposals import Transition
     from tests.store.writes.conftest import WriteStore, WrittenRun
 
@@ -340,7 +341,9 @@ def test_parked_run_that_waits_is_not_claimable_until_it_is_queued(run: "Written
     assert run.status == ("running", "starting")
 
 
-def test_resuming_runner_reads_its_steps_in_pages_that_fit_a_frame(run: "WrittenRun") -> None:
+def test_resuming_runner_reads_its_newest_steps_in_pages_that_fit_a_frame(
+    run: "WrittenRun",
+) -> None:
     """Outputs and errors count; a single step that is too large is a page of its own."""
     run.begin()
     big = "x" * 300_000
@@ -350,19 +353,41 @@ def test_resuming_runner_reads_its_steps_in_pages_that_fit_a_frame(run: "Written
         sent = run.act("send", visit=visit)
         failed = run.finished(sent, outcome=StepOutcome.FAILED, error="no" * 100_000)
         run.advance(run.settled(sent, EffectAttemptOutcome.REJECTED), failed)
-    reading = Reading(run.store.writer.connection, run.store.now)
-    pages = []
-    following: object = 0
-    while isinstance(following, int):
-        page = run_history.page(reading, run.run_id, following)
-        pages.append(page)
-        following = page.following
+    pages = newest_steps(run)
     found = [
-        [(step["stepIndex"], step["outcome"]) for step in page.steps if isinstance(step, dict)]
+        [(step["stepIndex"], step["visit"], step["outcome"]) for step in shown(page)]
         for page in pages
     ]
-    assert found == [[(0, "ok")], [(1, "failed")], [(2, "ok")], [(3, "failed")]]
-    for page, referred in zip(pages, (1, 0, 1, 0), strict=True):
+    assert found == [[(2, 2, "ok")], [(3, 2, "failed")]]
+    for page, referred in zip(pages, (1, 0), strict=True):
         assert len(encode_frame({"steps": page.steps})) < 700_000
         assert [reference.byte_length for reference in page.references] == [300_002] * referred
-    assert run_history.page(reading, run.run_id, 4) == run_history.Page([], None, [])
+
+
+def shown(page: run_history.Page) -> "list[JsonObject]":
+    return cast("list[JsonObject]", page.steps)
+
+
+def newest_steps(run: "WrittenRun") -> list[run_history.Page]:
+    reading = Reading(run.store.writer.connection, run.store.now)
+    pages = []
+    following: int | None = 0
+    while following is not None:
+        pages.append(run_history.page(reading, run.run_id, run.definition, following))
+        following = pages[-1].following
+    return pages
+
+
+def test_what_a_resuming_runner_reads_does_not_grow_with_the_steps(run: "WrittenRun") -> None:
+    """Per node its newest step, whatever lies behind it."""
+    run.begin()
+    sizes = []
+    for visit in (1, 2):
+        start = run.started("fetch", visit=visit)
+        run.advance(start, run.finished(start, visit))
+        sent = run.act("send", visit=visit)
+        failed = run.finished(sent, outcome=StepOutcome.FAILED, error="no")
+        run.advance(run.settled(sent, EffectAttemptOutcome.REJECTED), failed)
+        (page,) = newest_steps(run)
+        sizes.append((len(page.steps), page.following))
+    assert sizes == [(2, None)] * 2

@@ -1,18 +1,20 @@
 """Entering and leaving included workflows: what the server lets pass, and what it refuses."""
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.states import MountRole, RunStatus
+from store import run_history
 from store.blobs import Blob
 from store.errors import ProposalRefused
 from store.projection import run_state
 from store.proposals import CrossMount, FinishRun, StartAttempt
 from store.run_creation import MountSource, create_run
+from store.transaction import Reading
 from tests.store.writes.conftest import CONTROL, WrittenRun
 from tests.store.writes.test_advance import refuse
 
@@ -66,6 +68,7 @@ GRAPH: Final[JsonObject] = {
 }
 GOOD: Final[JsonObject] = {"next": "good"}
 BAD: Final[JsonObject] = {"next": "bad"}
+COUNTS: Final = ("nodeId", "visit", "invocationVisits", "authoredCount")
 OUT_OF_STEPS: Final = FinishRun(RunStatus.FAILED, None, Blob.of_text("MAX_STEPS: enough"))
 
 
@@ -119,6 +122,32 @@ def test_an_entry_and_an_exit_are_steps_with_events_of_their_own(run: WrittenRun
     assert run.events()[-2:] == ["node_started", "include_exited"]
     counts = run.store.rows("SELECT authored_count FROM run_steps ORDER BY step_index")
     assert counts == [(1,), (1,), (2,), (3,), (3,)]
+
+
+def test_resuming_runner_is_told_visits_of_the_run_and_of_the_current_invocation(
+    run: WrittenRun,
+) -> None:
+    """Also of nodes that the current invocation has not reached; and steps of authored nodes."""
+    enter(run)
+    work(run, "fix/work", GOOD)
+    work(run, "fix/good", "done")
+    leave(run, "done")
+    work(run, "look", visit=2)
+    enter(run, visit=2)
+    work(run, "fix/work", GOOD, visit=2)
+    reading = Reading(run.store.writer.connection, run.store.now)
+    page = run_history.page(reading, run.run_id, run.definition)
+    told = [
+        tuple(cast("JsonObject", step)[name] for name in (*COUNTS, "stepIndex"))
+        for step in page.steps
+    ]
+    assert told == [
+        ("fix/good", 1, 0, 3, 3),
+        ("fix/__piw_exit_fixed", 1, 0, 3, 4),
+        ("look", 2, 2, 4, 5),
+        ("fix", 2, 2, 4, 6),
+        ("fix/work", 2, 1, 5, 7),
+    ]
 
 
 def test_no_node_of_a_child_runs_before_its_mount_is_entered(run: WrittenRun) -> None:
