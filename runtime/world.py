@@ -144,8 +144,9 @@ class ThreadCommitExecutor:
         if self._is_closed:
             raise CommitExecutorClosed("the commit thread has been closed")
         if self._thread is None:
-            self._thread = threading.Thread(target=self._serve, name="commit", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._serve, name="commit", daemon=True)
+            thread.start()  # Fails where the system has no thread left; then nobody waits for one.
+            self._thread = thread
         caller = trio.lowlevel.current_task()
         self._handovers.put(_Handover(work, caller, trio.lowlevel.current_trio_token()))
         result = await trio.lowlevel.wait_task_rescheduled(

@@ -110,8 +110,8 @@ class Play:
 
     def _begin(self, acts: trio.Nursery, world: SimulatedWorld) -> None:
         for plan in self._stage.actors:
-            for _ in plan.names:
-                acts.start_soon(self._act, plan.body, world)
+            for name in plan.names:
+                acts.start_soon(self._act, plan.body, world, name=f"actor {name}")
         acts.start_soon(self._start_runs, world)
 
     async def _weather(self, world: SimulatedWorld) -> None:

@@ -120,7 +120,7 @@ def simulate(
         except BaseException as raised:
             if guard.refusal is not None and isinstance(raised, Exception):
                 raise guard.refusal from None  # Whatever has come of it.
-            error = sole_error(raised)
+            error = _told_first(sole_error(raised), around.world)
             if around.world is not None:
                 error.add_note(_told(seed, around.world.machine.trace))
             if error is raised:
@@ -163,8 +163,10 @@ class _Simulation:
             finally:
                 machine.kill_all()
                 with trio.CancelScope(shield=True):
-                    world.note_events()
-                    await machine.shut_down()
+                    try:
+                        world.note_events()
+                    finally:
+                        await machine.shut_down()
         if self.guard.refusal is not None:
             raise self.guard.refusal
         if world.complaint is not None:
@@ -174,6 +176,15 @@ class _Simulation:
             raise SimulationBroken(f"{name} failed: {error!r}") from error
         world.check_at_rest(around.look)
         return Simulated(self.seed, machine.trace, around.virtual_s)
+
+
+def _told_first(error: BaseException, world: SimulatedWorld | None) -> BaseException:
+    """Return what an exploration broke first, of what it ended with and what was noted before."""
+    if isinstance(error, Exception) and world is not None and world.complaint is not None:
+        return world.complaint
+    if isinstance(error, trio.TrioInternalError) and isinstance(error.__cause__, SimulationBroken):
+        return error.__cause__
+    return error
 
 
 def _told(seed: int, trace: Trace) -> str:
@@ -189,6 +200,9 @@ async def _bounded(story: Story, world: SimulatedWorld) -> None:
     Raises:
         InvariantBroken: it took too long.
     """
+    waiting: list[str] = []
+    late_at_s = trio.current_time() + LIMIT_S
+    world.machine.bound(late_at_s, lambda: waiting.append(world.machine.waits()))
     async with trio.open_nursery() as nursery:
 
         async def watch() -> None:
@@ -200,4 +214,5 @@ async def _bounded(story: Story, world: SimulatedWorld) -> None:
             await story(world)
         nursery.cancel_scope.cancel()
     if limit.cancelled_caught:
-        raise InvariantBroken(f"the scenario has not ended after {LIMIT_S:g} s", "P8")
+        text = f"the scenario has not ended after {LIMIT_S:g} s: {waiting[0]}"
+        raise InvariantBroken(text, "P8")

@@ -26,6 +26,7 @@ from runtime.simulation.processes import (
     SimulatedProcessTable,
 )
 from runtime.simulation.scheduling import GROUP, choose_tasks
+from runtime.simulation.standstill import give_up, waits
 from runtime.simulation.sync_points import SimulatedSyncPoints
 from runtime.simulation.trace import Trace
 from runtime.world import IdSource, InlineCommitExecutor, World
@@ -48,6 +49,9 @@ class Machine:
         failures: errors by which processes ended that were neither killed nor told to end.
         has_failed: set with the first of them.
         secrets: what processes have drawn to prove themselves with; nobody else may learn it.
+
+    When nothing can go on any more, or time stands still, the trio run ends at once with
+    `TrioInternalError`; its cause is a `SimulationBroken` that says who waits where.
     """
 
     def __init__(self, seed: int, nursery: trio.Nursery, fates: Fates | None = None) -> None:
@@ -71,7 +75,8 @@ class Machine:
         self._nursery: Final = nursery
         self._all: Final[list[SimulatedProcess]] = []
         self._order: Final = self.chance.stream("order")
-        choose_tasks(self._order.randrange)
+        self._broken: SimulationBroken | None = None
+        self._queue: Final = choose_tasks(self._order.randrange, self._give_up)
 
     def start(
         self,
@@ -172,22 +177,35 @@ class Machine:
     async def shut_down(self) -> None:
         """Kill what lives, close the trace, and let the tasks of all dead processes end.
 
-        Call it shielded from cancellation.
-
-        Raises:
-            SimulationBroken: some of them do not end.
+        Call it shielded from cancellation. If some of them do not end, there is no way back: see
+        the text of the class.
         """
         self.kill_all()
         self.trace.close()
         for process in self._all:
             process.scope.cancel()
             process.group.let_go()
-        with trio.move_on_after(UNWIND_S) as bound:
+        with trio.move_on_after(UNWIND_S):
             for process in self._all:
                 await process.unwound.wait()
-        if bound.cancelled_caught:
-            left = [process.name for process in self._all if not process.unwound.is_set()]
-            raise SimulationBroken(f"dead processes go on: {', '.join(left)}")
+            return
+        self._broken = SimulationBroken(f"dead processes go on for {UNWIND_S:g} s: {waits()}")
+        self._queue.end(str(self._broken))
+        await trio.sleep_forever()
+
+    def waits(self) -> str:
+        """Return who waits where at the moment, in one line: names and places, no contents."""
+        return waits()
+
+    def bound(self, told_at_s: float, tell: Callable[[], None]) -> None:
+        """Call `tell` when virtual time comes to an instant, and end a trio run that goes on.
+
+        It has two more `UNWIND_S`: one to be cancelled in, one to be unwound in.
+        """
+        self._queue.at(told_at_s, tell)
+        ends_at_s = told_at_s + 2 * UNWIND_S
+        why = f"it still goes on after {ends_at_s:g} s"
+        self._queue.at(ends_at_s, partial(self._queue.end, why))
 
     def world_of(
         self, process: SimulatedProcess, spawner: Spawner, sync_points: SimulatedSyncPoints
@@ -207,6 +225,14 @@ class Machine:
             signals=_Signals(process),
             files=SimulatedFiles(self.disk, process, self.trace),
         )
+
+    def _give_up(self, why: str) -> BaseException:
+        """Leave everything as it is; returns what is to be said of it."""
+        broken = self._broken or SimulationBroken(f"{why}: {waits()}")
+        self.kill_all()
+        self.trace.close()
+        give_up()
+        return broken
 
     def _doom(self, process: SimulatedProcess, end: Callable[[], None] | None = None) -> None:
         process.is_doomed = True

@@ -96,6 +96,24 @@ async def test_work_runs_in_one_thread_beside_the_loop_or_on_it() -> None:
     assert await inline.run(threading.current_thread) is threading.main_thread()
 
 
+async def test_thread_that_cannot_be_started_is_its_caller_s_error_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever came later would otherwise wait for ever for a thread that does not exist."""
+    commits = ThreadCommitExecutor()
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            await commits.run(lambda: 1)
+    with trio.fail_after(120):
+        assert await commits.run(lambda: 2) == 2
+    commits.close()
+
+
 def test_interpreter_ends_although_nobody_closed_the_executor() -> None:
     code = textwrap.dedent("""
         import trio
