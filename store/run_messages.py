@@ -33,6 +33,9 @@ class Answered(NamedTuple):
 
 _NOTHING: Final[JsonObject] = {}
 
+OTHER_MESSAGE: Final = "this message id was used for another message"
+"""Why a message is refused that has the id of another one."""
+
 
 def advance_once(tx: Transaction, permit: Permit, message: Message) -> Answered:
     """Apply a `run.advance`, or repeat the answer given before.
@@ -90,7 +93,7 @@ def _refused(tx: Transaction, message: Message, error: str) -> Answered:
 
 def _repeat(tx: Transaction, message: Message, known: AnsweredRow) -> Answered:
     if known.request_fingerprint != message.fingerprint:
-        return _refused(tx, message, "this message id was used for another message")
+        return _refused(tx, message, OTHER_MESSAGE)
     if known.error_hash is not None:
         return _refused(tx, message, blobs.read_text(tx, known.error_hash))
     result = (

@@ -64,6 +64,8 @@ def writing(kind: str, claim: Claim, shown: Claim | None) -> Command[Told]:
             with tx.nested(), revise(tx, permit, target, Operation.WRITE) as recorder:
                 recorder.record(Happening(WORK))
         except ClaimLostError as lost:
+            if claim.token in str(lost):
+                raise PromiseBroken("P4: a refusal says the secret of a claim") from None
             return Told(kind, lost.reason, held.owner_id, was_live)
         return Told(kind, None, held.owner_id, was_live)
 

@@ -7,7 +7,7 @@ from typing import Final
 from actors.store_actor import StoreActor
 from pi_workflows.chaos.fault_book import FaultBook
 from pi_workflows.chaos.process_faults import VICTIMS
-from pi_workflows.chaos.simulated_runner import StandIns
+from pi_workflows.chaos.simulated_runner import SpeaksAs, StandIns, as_itself
 from pi_workflows.chaos.wire_faults import WireFaults
 from pi_workflows.runner.messages import Call
 from runtime.chaos.guard import Guard
@@ -33,6 +33,7 @@ class Installation:
         capacity: how many runners a server may have at a time.
         work_s: how long a piece of user code takes, given a number drawn from [0, 1).
         victims: who may be killed or stopped by a fault.
+        speaks_as: for whom a runner says that it speaks, given who it is.
         stand_ins: functions that play nodes.
         store: makes the owner of a server's writing connection.
         read_s: how long a child that reads the whole file holds its snapshot.
@@ -42,6 +43,7 @@ class Installation:
     capacity: int = CAPACITY
     work_s: Callable[[Call, float], float] = some_work
     victims: frozenset[str] = VICTIMS
+    speaks_as: SpeaksAs = as_itself
     stand_ins: StandIns = field(default_factory=dict)
     store: Callable[[Writer, World], StoreActor] = StoreActor
     read_s: float = 0.0

@@ -52,6 +52,19 @@ MUTATIONS: Final = (
         Catch("clients_flood", "sim", range(20)),
     ),
     Mutation(
+        "log_grows_while_busy",
+        "However long the log grows, it is moved into the file only when nobody writes.",
+        "P10",
+        (
+            Rewritten(
+                "actors.store_actor:StoreActor.serve",
+                "self._writer.wal_frames >= self._checkpoint_due",
+                "False",
+            ),
+        ),
+        Catch("log_waits_for_a_reader", "sim", range(20)),
+    ),
+    Mutation(
         "crowded_log_waits",
         "The log waits for a reader however much piles up behind it.",
         "P10",

@@ -50,6 +50,19 @@ MUTATIONS: Final = (
         Catch("told_why_it_is_lost", "orders", range(400)),
     ),
     Mutation(
+        "secret_is_stored",
+        "The event by which a claim is given out holds its secret.",
+        "P4",
+        (
+            Rewritten(
+                "store.leases:claim",
+                '{"generation": taken.generation}',
+                '{"generation": taken.generation, "token": taken.token}',
+            ),
+        ),
+        Catch("told_why_it_is_lost", "orders", range(400)),
+    ),
+    Mutation(
         "expiry_ignored",
         "An owner goes on writing after its claim has expired.",
         "P4",

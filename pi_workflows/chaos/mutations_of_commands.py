@@ -41,6 +41,71 @@ MUTATIONS: Final = (
         Catch("late_words_of_an_old_child", "orders", range(400)),
     ),
     Mutation(
+        "message_id_is_enough",
+        "Another message under a used id is answered as the first one was.",
+        "P6",
+        (
+            Rewritten(
+                "store.run_messages:_repeat",
+                "known.request_fingerprint != message.fingerprint",
+                "False",
+            ),
+        ),
+        Catch("late_words_of_an_old_child", "orders", range(400)),
+    ),
+    Mutation(
+        "repeat_told_otherwise",
+        "Whoever repeats a message is told at which revision the run stands by now.",
+        "P6",
+        (
+            Rewritten(
+                "store.run_messages:_repeat",
+                "known.accepted_revision or 0",
+                "holding(tx, run_resource_id(message.run_id)).revision",
+            ),
+        ),
+        Catch("late_words_of_an_old_child", "orders", range(400)),
+    ),
+    Mutation(
+        "other_child_is_heard",
+        "A child is heard that names another epoch than that of the run's one child.",
+        "P4",
+        (
+            Rewritten(
+                "actors.runner_channel:RunnerChannel._parse",
+                'frame.get("runnerEpoch"))',
+                "credentials.runner_epoch)",
+            ),
+        ),
+        Catch("child_of_another_epoch", "sim", range(10)),
+    ),
+    Mutation(
+        "other_generation_is_heard",
+        "A child is heard that names another generation than that of the claim.",
+        "P4",
+        (
+            Rewritten(
+                "actors.runner_channel:RunnerChannel._parse",
+                'frame.get("generation")',
+                "credentials.generation",
+            ),
+        ),
+        Catch("child_of_another_epoch", "sim", range(10)),
+    ),
+    Mutation(
+        "lost_claim_is_a_refusal",
+        "A message that comes too late is answered as refused, so that the run fails.",
+        "P4",
+        (
+            Rewritten(
+                "store.run_messages:advance_once",
+                "    except ClaimLostError:\n        raise\n",
+                "",
+            ),
+        ),
+        Catch("late_words_of_an_old_child", "orders", range(400)),
+    ),
+    Mutation(
         "half_a_message_kept",
         "Of a message that is refused, what came before the refusal stays.",
         "P2",

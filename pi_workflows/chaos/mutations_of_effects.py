@@ -14,6 +14,19 @@ MUTATIONS: Final = (
         Catch("never_done_twice_by_itself", "orders", range(400)),
     ),
     Mutation(
+        "harmless_effect_waits_for_a_person",
+        "The run of an effect that is harmless waits for a person when its runner has died.",
+        "P5",
+        (
+            Rewritten(
+                "store.run_parking:_end_after_crash",
+                "is RecoveryKind.MANUAL",
+                "in {RecoveryKind.MANUAL, RecoveryKind.IDEMPOTENT}",
+            ),
+        ),
+        Catch("harmless_effect_is_tried_again", "orders", range(400)),
+    ),
+    Mutation(
         "look_skipped",
         "An effect that can be looked for is sent again without a look.",
         "P5",

@@ -116,6 +116,21 @@ MUTATIONS: Final = (
         Catch("runner_outlives_its_server", "sim", range(10)),
     ),
     Mutation(
+        "whoever_has_the_number_is_ended",
+        "A starting server ends whoever has the number of a child that is gone.",
+        "P3",
+        (
+            Rewritten(
+                "runtime.registry:ProcessRegistry._end",
+                "self._processes.signal_exactly(child.identity, signal.SIGKILL)",
+                "self._processes.signal_exactly("
+                "self._processes.identity_of(child.identity.pid) or child.identity,"
+                " signal.SIGKILL)",
+            ),
+        ),
+        Catch("names_are_used_again", "sim", range(20)),
+    ),
+    Mutation(
         "child_not_stopped",
         "A run is given up while its child still runs.",
         "P3",

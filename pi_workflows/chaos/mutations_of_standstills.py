@@ -20,6 +20,19 @@ MUTATIONS: Final = (
         Catch("silent_server", "sim", range(10)),
     ),
     Mutation(
+        "unproven_server_ended",
+        "A silent server is ended of which nothing is proven.",
+        "P3",
+        (
+            Rewritten(
+                "actors.lock_standing:LockJudge.look",
+                "liveness is not Liveness.ALIVE",
+                "liveness is Liveness.GONE",
+            ),
+        ),
+        Catch("nobody_can_be_proven", "sim", range(16, 60)),
+    ),
+    Mutation(
         "dead_holder_is_asked",
         "A start asks whoever listens whether it is the server, though that one is proven dead.",
         "P9",

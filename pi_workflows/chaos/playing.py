@@ -25,6 +25,7 @@ from pi_workflows.chaos.process_faults import VICTIMS
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.sim_timeline import Timeline
 from pi_workflows.chaos.simulate import Circumstances, simulate
+from pi_workflows.chaos.simulated_runner import as_itself
 from pi_workflows.chaos.simulated_sources import PROJECT
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import ENDS, Stage
@@ -249,6 +250,7 @@ def installation_of(stage: Stage) -> Installation:
         capacity=stage.capacity,
         work_s=stage.work_s or some_work,
         victims=stage.victims,
+        speaks_as=stage.speaks_as or as_itself,
         stand_ins=stage.stand_ins,
         store=_store_of(stage),
         read_s=stage.read_s,

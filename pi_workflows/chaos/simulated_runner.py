@@ -48,7 +48,7 @@ from pi_workflows.runner.messages import (
 )
 from pi_workflows.runner.nodes.executor import Executor
 from pi_workflows.runner.shell_groups import ShellGroups
-from pi_workflows.runner.wire import exiting, message_frame, parse_reply
+from pi_workflows.runner.wire import Identity, exiting, message_frame, parse_reply
 from runtime.chaos.guard import Guard
 from runtime.chaos.outcome import ScenarioRefused
 from runtime.line_stream import LineStream
@@ -68,6 +68,13 @@ _NESTED: Final = "Attempted to call run() from inside a run()"
 StandIns: TypeAlias = dict[tuple[str, str], Callable[[Ctx[Any]], Any]]
 """Plain functions that play nodes, by the names of workflow and node."""
 
+SpeaksAs: TypeAlias = Callable[[Identity], Identity]
+
+
+def as_itself(identity: Identity) -> Identity:
+    """Let a runner speak for nobody else."""
+    return identity
+
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
@@ -78,6 +85,7 @@ class Workplace:
         outside: where effects land.
         guard: up while user code runs.
         at_place: told wherever a runner comes by; may end it.
+        speaks_as: for whom a runner says that its next message speaks, given who it is.
     """
 
     machine: Machine
@@ -88,6 +96,7 @@ class Workplace:
     guard: Guard
     at_place: Callable[[SimulatedProcess, str], None]
     stand_ins: StandIns = field(default_factory=dict)
+    speaks_as: SpeaksAs = as_itself
 
 
 @final
@@ -183,7 +192,8 @@ class SimulatedRunner:
     async def _exchange(self, message: Send) -> Reply:
         assert self._launch is not None
         self._sent += 1
-        frame = message_frame(self._launch.identity, f"m{self._sent}", message)
+        speaker = self._workplace.speaks_as(self._launch.identity)
+        frame = message_frame(speaker, f"m{self._sent}", message)
         try:
             await self._lines.send(frame)
         except trio.BrokenResourceError:

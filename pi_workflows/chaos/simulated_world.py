@@ -123,6 +123,7 @@ class SimulatedWorld:
             guard,
             lambda process, place: self.faults.at_place(process, RUNNER, place),
             installation.stand_ins,
+            installation.speaks_as,
         )
         self._programs: Final = programs(workplace, self._state.database, installation.read_s)
         book.note_into(machine.trace)

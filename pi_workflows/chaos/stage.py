@@ -24,7 +24,7 @@ from pi_workflows.authoring.definition import WORKFLOW_SUFFIX
 from pi_workflows.chaos.process_faults import VICTIMS
 from pi_workflows.chaos.promises import require_promises
 from pi_workflows.chaos.seen import Seen
-from pi_workflows.chaos.simulated_runner import StandIns
+from pi_workflows.chaos.simulated_runner import SpeaksAs, StandIns
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.protocol.canonical import JsonValue
 from pi_workflows.runner.messages import Call
@@ -68,6 +68,8 @@ class Stage(Plan[SimulatedWorld, Seen]):
         keeps_server: False: the actors start servers themselves.
         work_s: how long user code takes, given a number drawn from [0, 1); None: up to two
             seconds, mostly much less.
+        speaks_as: for whom a runner says that its next message speaks, given who it is; None:
+            always for itself.
         stand_ins: functions that play nodes, by workflow and node.
         log_frames: after how many frames a checkpoint is due, and how many may wait for a reader;
             None: as in a real server.
@@ -81,6 +83,7 @@ class Stage(Plan[SimulatedWorld, Seen]):
     victims: frozenset[str] = VICTIMS
     keeps_server: bool = True
     work_s: Callable[[Call, float], float] | None = None
+    speaks_as: SpeaksAs | None = None
     stand_ins: StandIns = field(default_factory=dict)
     log_frames: tuple[int, int] | None = None
     read_s: float = 0.0

@@ -32,6 +32,7 @@ from store import authority, leases
 WITHOUT_THE_RULE = {
     "checkpoints are explicit, and readers only read": "reader_moves_the_log",
     "a failed COMMIT has an unknown outcome": "failed_commit_is_refused",
+    "the log of an unclean stop is settled before it is read": "log_not_settled",
     "the log of an unclean stop is copied aside": "log_settled_in_place",
     "every batch is fenced by the epoch": "no_epoch_fence",
     "one server, and a live one is left alone": "silent_server_ended_at_once",

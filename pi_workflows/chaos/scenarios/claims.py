@@ -21,7 +21,9 @@ WORK = "work.done"
 def one_winner(s: Scene) -> None:
     """Three workers ask for one job, twice each, while the clock jumps past the expiry, twice.
 
-    Case: A31, C52.
+    What its cuts leave of the log after an unclean stop is copied aside before it is read.
+
+    Case: A31, C52, D14.
     """
     job = s.resource("job")
 

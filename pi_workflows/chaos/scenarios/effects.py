@@ -25,6 +25,7 @@ from pi_workflows.protocol.states import (
     RunStatus,
 )
 from store.effect_resolving import Resolved, Verb
+from store.run_messages import Answered
 
 LAPSED_S: Final = 31.0
 
@@ -103,9 +104,18 @@ def hasty_runner(s: Scene) -> None:
         assert arrivals(look, going) >= 1, "P5: a run ended whose mail is missing"
 
 
+def _told(look: Look, actor: str) -> list[Answered]:
+    """Return what the messages were answered that an actor has passed on, oldest first."""
+    told = [known.result for known in look.acknowledged if known.actor == actor]
+    return [answer for answer in told if isinstance(answer, Answered)]
+
+
 @scenario(promises=("P3", "P5"))
 def harmless_effect_is_tried_again(s: Scene) -> None:
-    """The runner of an idempotent effect dies or is late, and its successor tries again."""
+    """The runner of an idempotent effect dies or is late, and its successor tries again.
+
+    Whoever takes the run over may send, or is told that it has arrived.
+    """
     going = errand(s, RecoveryKind.IDEMPOTENT)
 
     @s.actor()
@@ -130,6 +140,13 @@ def harmless_effect_is_tried_again(s: Scene) -> None:
         effect = effect_row(look, going.run)
         if effect is not None and effect.status is EffectStatus.APPLIED:
             assert arrivals(look, going) >= 1, "P5: an effect is applied that never arrived"
+        ambiguous_now = effect is not None and effect.status is EffectStatus.AMBIGUOUS
+        assert not ambiguous_now, "P5: a harmless effect waits for a person"
+        for answer in _told(look, "successor")[:1]:
+            granted = answer.advanced and answer.advanced.grants[-1]
+            assert granted, f"P5: a harmless effect was not tried again: {answer.error}"
+            may_go_on = {EffectStatus.APPLYING, EffectStatus.APPLIED}
+            assert granted.status in may_go_on, f"P5: an effect is {granted.status} at its try"
 
 
 @scenario(promises=("P5",))

@@ -1,23 +1,26 @@
 """What somebody still tries who has been replaced: everything is refused, and nothing changes."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
-from pi_workflows.chaos.courier import ACT, FETCH, Runner
+from pi_workflows.chaos.courier import ACT, FETCH, Courier, Runner
 from pi_workflows.chaos.effect_scenes import acting, check_outbox
 from pi_workflows.chaos.forgeries import GENUINE, Told, check_reason, forgeries, writing
-from pi_workflows.chaos.lease_history import CLAIMED, RELEASED, check_lease
+from pi_workflows.chaos.lease_history import CLAIMED, RELEASED, check_lease, claims_of
 from pi_workflows.chaos.run_looks import check_run, run_row
 from pi_workflows.chaos.run_scenes import leave, served, take_over, tell
 from pi_workflows.chaos.scene import Command, Look, Me, Scene, scenario
-from pi_workflows.protocol.states import RecoveryKind
-from runtime.chaos.outcome import PromiseBroken
-from store import host, leases, run_messages
+from pi_workflows.protocol.ids import ResourceId
+from pi_workflows.protocol.states import RecoveryKind, StepOutcome, WorkerMessageOutcome
+from store import host, leases, run_history, run_messages
 from store.authority import Claim, holding
 from store.errors import ClaimLostError, EpochLost, HostHeldError
 from store.host import HostClaim, HostProcess
 from store.run_messages import Answered
 from store.transaction import Transaction
+
+if TYPE_CHECKING:
+    from pi_workflows.protocol.canonical import JsonObject
 
 WORK: Final = "work.done"
 
@@ -123,9 +126,18 @@ def lapsed_owner_can_only_release(s: Scene) -> None:
         assert look.events(job, RELEASED), "P3: an owner could not give its job up"
 
 
+def _require_no_secret(look: Look, job: ResourceId) -> None:
+    """No byte of the database shows the secret of a claim that was given out."""
+    stored = look.reading.connection.serialize("main")
+    for _, claim in claims_of(look, job):
+        assert claim.token.encode() not in stored, "P4: the secret of a claim is stored"
+
+
 @scenario(promises=("P4",))
 def told_why_it_is_lost(s: Scene) -> None:
     """Missing, forged, borrowed and outdated claims are told apart, and none of them writes.
+
+    Neither what is stored nor what a refused caller is told holds the secret of a claim.
 
     Case: A33, A34, A36, A40, C51.
     """
@@ -148,6 +160,7 @@ def told_why_it_is_lost(s: Scene) -> None:
     @s.finally_
     def each_for_its_reason(look: Look) -> None:
         assert not look.events(other), "P4: the claim of one resource has written to another"
+        _require_no_secret(look, job)
         for known in look.acknowledged:
             if isinstance(known.result, Told):
                 check_reason(known.result, known.actor)
@@ -180,13 +193,41 @@ def _saying_nonsense(runner: Runner) -> Command[Heard]:
 
 
 def _require_same_answer(told: Answered | None, again: Answered | None) -> None:
-    if told is not None and again is not None and told.error != again.error:
-        raise PromiseBroken("P6: what was said twice was answered in two ways")
+    """A repeat is answered as before, also when its sender has lost the run meanwhile."""
+    if told is None:
+        assert again is None, "P4: a message was heard that had been turned away"
+        return
+    assert told.outcome is WorkerMessageOutcome.ACCEPTED, f"P2: refused: {told.error}"
+    expected = Answered(WorkerMessageOutcome.ADOPTED, told.revision, told.result)
+    assert again == expected, f"P6: a repeat was told {again}, not {expected}"
+
+
+def _require_refused(told: Answered | None, other: Answered | None) -> None:
+    """Another message under a used id is refused, for this reason and no other."""
+    if told is None:
+        assert other is None, "P4: a message was heard of a child that had been turned away"
+        return
+    assert other is not None, "P6: a used id was not looked at"
+    outcome, said = other.outcome, other.error
+    is_right = outcome is WorkerMessageOutcome.REJECTED and said == run_messages.OTHER_MESSAGE
+    assert is_right, f"P6: another message under a used id was told {outcome}: {said}"
+    assert not other.result, "P6: a refusal has a result"
+
+
+def _require_no_failure(look: Look, run: Courier) -> None:
+    """To lose a claim is no failure: neither an event nor a step of the run says so."""
+    assert not look.events(run.resource, "node_failed"), "P4: losing a claim is a failure"
+    steps = run_history.page(look.reading, run.run_id, run.definition, 0).steps
+    outcomes = {cast("JsonObject", step)["outcome"] for step in steps}
+    assert outcomes <= {StepOutcome.OK}, "P4: losing a claim is a failed step"
 
 
 @scenario(promises=("P3", "P4", "P6"))
 def late_words_of_an_old_child(s: Scene) -> None:
-    """Messages of a child arrive when another one serves the run, or says the same.
+    """Messages of a child arrive when another one serves the run, or arrive twice, or changed.
+
+    A repeat is answered as before, another message under its id is refused, and to lose the run
+    is no failure of it.
 
     Case: A42, C33, C34, C54.
     """
@@ -197,10 +238,10 @@ def late_words_of_an_old_child(s: Scene) -> None:
     async def late(me: Me) -> None:
         start = old.starts(FETCH)
         told = await tell(me, old, start, message_id="first")
-        await tell(me, old, old.finishes(start), message_id="second")
-        again = await tell(me, old, start, message_id="first")
-        _require_same_answer(told, again)
-        await tell(me, old, old.starts(ACT), message_id="second")
+        then = await tell(me, old, old.finishes(start), message_id="second")
+        _require_same_answer(told, await tell(me, old, start, message_id="first"))
+        _require_refused(then, await tell(me, old, old.starts(ACT), message_id="second"))
+        _require_same_answer(then, await tell(me, old, old.finishes(start), message_id="second"))
         await me.do(_saying_nonsense(old), point="say nonsense")
 
     @s.actor()
@@ -224,6 +265,7 @@ def late_words_of_an_old_child(s: Scene) -> None:
         tries = {event.lease_generation for event in begun}
         assert len(begun) == len(tries), "P6: what was said twice was done twice"
         assert not run_row(look, run).terminal, "P4: losing a claim has ended the run"
+        _require_no_failure(look, run)
         heard = [known.result for known in look.acknowledged]
         for one in heard:
             if isinstance(one, Heard):

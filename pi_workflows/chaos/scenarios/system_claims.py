@@ -1,5 +1,8 @@
 """The whole system while a run is owned: by a runner that does nothing, over a long sleep."""
 
+from dataclasses import replace
+from itertools import cycle
+
 import trio
 
 from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
@@ -11,10 +14,15 @@ from pi_workflows.chaos.stage import Stage, simulation
 from pi_workflows.protocol.ids import run_resource_id
 from pi_workflows.protocol.states import QueueStatus
 from pi_workflows.runner.messages import Call
+from pi_workflows.runner.wire import Identity
 from store import host, run_queue
 from store.authority import holding
 
 _RUNS = 2
+_FORGERIES = 4
+_WORDS_MAX = 5
+"""Fewer messages than a child sends from one run's begin to its end."""
+
 _STILL_S = 100.0
 """Longer than three claims last."""
 
@@ -66,6 +74,56 @@ def blocked_runner(s: Stage) -> None:
     def claimed_once(seen: Seen) -> None:
         for run_id, claimed in generations(seen).items():
             assert claimed == [1], f"P3: {run_id} was lost to {claimed} while its server lived"
+        all_added_up(seen)
+
+
+def _older(identity: Identity) -> Identity:
+    return replace(identity, runner_epoch="runner-before")
+
+
+def _unborn(identity: Identity) -> Identity:
+    return replace(identity, generation=identity.generation + 1)
+
+
+@simulation(promises=("P4", "P8"))
+def child_of_another_epoch(s: Stage) -> None:
+    """A child's words name another epoch, or another generation: it is turned away.
+
+    What it says is not looked at, it ends, and the run comes to its end without a failure.
+
+    Case: C33, C54.
+    """
+    core_workflows(s)
+    s.run("tally", times=_RUNS)
+    forged: set[str] = set()
+    heard: list[str] = []
+    left: list[int] = []
+    others = cycle((_older, _unborn))
+
+    @s.actor()
+    async def forger(world: SimulatedWorld) -> None:
+        left[:] = [world.chance.randrange(1, _WORDS_MAX) for _ in range(_FORGERIES)]
+
+    def other(identity: Identity) -> Identity:
+        own = identity.runner_epoch
+        if own in forged:
+            heard.append(own)
+        if not left:
+            return identity
+        left[0] -= 1
+        if left[0] > 0:
+            return identity
+        del left[0]
+        forged.add(own)
+        return next(others)(identity)
+
+    s.speaks_as = other
+
+    @s.finally_
+    def turned_away(seen: Seen) -> None:
+        assert len(forged) == _FORGERIES, f"P4: {len(forged)} children spoke for another one"
+        assert not heard, f"P4: who spoke for another one was heard and went on: {heard}"
+        assert not seen.events("node_failed"), "P4: losing a claim is a failure"
         all_added_up(seen)
 
 

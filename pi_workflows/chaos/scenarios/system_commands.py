@@ -6,11 +6,12 @@ from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.keeping import status_of
 from pi_workflows.chaos.seen import Seen
+from pi_workflows.chaos.simulated_server import SimulatedServer
 from pi_workflows.chaos.simulated_state import locked_for_writing
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import Stage, simulation
 from pi_workflows.client.errors import Refused
-from pi_workflows.protocol.errors import ErrorCode
+from pi_workflows.protocol.errors import ErrorCode, ExitCode
 from store.errors import StateBusyError
 
 _RUNS = 3
@@ -131,23 +132,49 @@ def _serving(world: SimulatedWorld) -> list[str]:
     return [p.name for p in world.machine.processes.living.values() if p.name in ready]
 
 
+def require_reason(server: SimulatedServer, world: SimulatedWorld) -> None:
+    """Check that a server that has ended by itself names who serves, or was told to stop.
+
+    Raises:
+        InvariantBroken: it does not.
+    """
+    status, words = server.process.status, server.process.output or ""
+    if status is None or status.code in {None, ExitCode.OK}:
+        return
+    started = {who for _, who, what, _ in world.machine.trace.entries if what == "started"}
+    named = any(f"(PID {name.rpartition('-')[2]})" in words for name in started)
+    if status.code != ExitCode.ALREADY_RUNNING or not named:
+        raise InvariantBroken(f"{server.process.name} ended with {status.code}: {words!r}", "P9")
+
+
 @simulation(promises=("P3", "P8", "P9"))
 def two_servers_start(s: Stage) -> None:
     """Several servers are started at one instant: one serves, the others say why not."""
     core_workflows(s)
     s.run("tally", times=_RUNS)
     s.faults(kill=2, pause=1)
+    worlds: list[SimulatedWorld] = []
+    hurried: list[SimulatedServer] = []
 
     @s.actor()
     async def hurry(world: SimulatedWorld) -> None:
+        worlds.append(world)
         for _ in range(_RUNS):
-            for _ in range(2):
-                world.start_server()
+            hurried.extend([world.start_server(), world.start_server()])
             await trio.sleep(world.chance.random() * _BUSY_S)
             if len(serving := _serving(world)) > 1:
                 raise InvariantBroken(f"they serve at once: {', '.join(serving)}", "P3")
 
-    s.finally_(all_added_up)
+    @s.always
+    def one_serves(_: Seen) -> None:
+        serving = [one.process.name for world in worlds for one in world.servers() if one.serves]
+        assert len(serving) <= 1, f"P3: they serve at once: {', '.join(serving)}"
+
+    @s.finally_
+    def others_say_why_not(seen: Seen) -> None:
+        for server in hurried:
+            require_reason(server, worlds[0])
+        all_added_up(seen)
 
 
 async def _hold_write_lock(world: SimulatedWorld, for_s: float, held: list[float]) -> None:

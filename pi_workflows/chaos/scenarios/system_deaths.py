@@ -7,11 +7,16 @@ from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.keeping import watch_to_the_end
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import Stage, simulation
+from runtime.simulation.processes import SimulatedProcess
 
 _RUNS = 3
 _LOOK_S = 0.05
 _SUCCEEDED_S = 30.0
 """Long after the next server has begun to serve."""
+
+_STRANGERS_MAX = 60
+_STRANGER_S = 0.3
+"""Most of the time shorter than a start takes to come to the children of the last server."""
 
 _DECIDED_BY_A_PERSON = frozenset({"completed", "ambiguous"})
 
@@ -99,16 +104,41 @@ def runner_outlives_its_server(s: Stage) -> None:
     s.finally_(all_added_up)
 
 
+async def _come_and_stay(world: SimulatedWorld, strangers: list[SimulatedProcess]) -> None:
+    """Start processes that have nothing to do with anything; they take what number is free."""
+    while len(strangers) < _STRANGERS_MAX:
+        await trio.sleep(world.chance.random() * _STRANGER_S)
+        strangers.append(world.machine.start("stranger", _stay))
+
+
+async def _stay(_: SimulatedProcess) -> int:
+    await trio.sleep_forever()
+    raise AssertionError
+
+
 @simulation(promises=("P3", "P8"))
 def names_are_used_again(s: Stage) -> None:
-    """Every process gets the number of one that is gone, and nobody is taken for another."""
+    """Every process gets the number of one that is gone, and nobody is taken for another.
+
+    Strangers get such numbers too, and nobody ends one of them.
+    """
     core_workflows(s)
     s.run("tally", times=_RUNS)
     s.faults(kill=5, pause=1)
 
     @s.actor()
-    async def reuse(world: SimulatedWorld) -> None:
+    async def crowd(world: SimulatedWorld) -> None:
         world.machine.processes.reuse = 1.0
+        strangers: list[SimulatedProcess] = []
+        async with trio.open_nursery() as coming:
+            coming.start_soon(_come_and_stay, world, strangers)
+            client = world.client()
+            for run_id in await world.await_runs(_RUNS):
+                await world.await_end(client, run_id)
+            coming.cancel_scope.cancel()
+        ended = [one.name for one in strangers if one.status is not None]
+        if ended:
+            raise InvariantBroken(f"{ended[0]} was ended for the number that it has", "P3")
 
     s.finally_(all_added_up)
 

@@ -82,6 +82,8 @@ def log_waits_for_a_reader(s: Stage) -> None:
     The log cannot begin anew before the look is over, so the look is ended when too much waits.
     A checkpoint is due after 20 frames here, and 100 may wait; a log without a bound would come
     to a thousand and more.
+
+    Case: D14.
     """
     core_workflows(s)
     s.run("tally", times=6)

@@ -24,13 +24,22 @@ OF_A_RUN = ("view.run.get", "run.status", "effect.list")
 OF_ALL = ("run.list", "view.runs.page", "server.status", "state.status", "state.verify")
 
 
-async def look(client: SimulatedClient, operation: str, run_id: str) -> None:
-    """Ask once; a read may be refused while the state cannot be read."""
+async def look(
+    world: SimulatedWorld, client: SimulatedClient, operation: str, run_id: str
+) -> None:
+    """Ask once; a read may be refused while the state cannot be read.
+
+    Raises:
+        InvariantBroken: it is refused although nothing fails any more.
+    """
+    was_calm = world.has_calmed.is_set()
     payload: JsonObject = {"runId": run_id} if operation == "effect.list" else {}
     named = run_id if operation in {"view.run.get", "run.status"} else None
     try:
         await client.call(operation, payload, run_id=named)
     except Refused as refused:
+        if was_calm:
+            raise InvariantBroken(f"{operation} was refused: {refused.code}", "P8") from refused
         if refused.code not in {"INTERNAL", "STATE_BUSY", "STATE_UNREADABLE"}:
             raise
 
@@ -54,7 +63,7 @@ def everybody_looks(s: Stage) -> None:
         client = world.client()
         runs = await world.await_runs(_RUNS)
         for operation, run_id in zip(OF_A_RUN + OF_ALL, cycle(runs), strict=False):
-            await look(client, operation, run_id)
+            await look(world, client, operation, run_id)
             await trio.sleep(world.chance.random() * _PAUSE_S_MAX)
 
     @s.actor()
@@ -66,7 +75,7 @@ def everybody_looks(s: Stage) -> None:
         await trio.sleep(_REST_S)
         before = world.timeline.last_event
         for operation in OF_A_RUN + OF_ALL:
-            await look(client, operation, world.acknowledged_runs()[0])
+            await look(world, client, operation, world.acknowledged_runs()[0])
         if world.timeline.last_event != before:
             raise InvariantBroken(f"looking has added events to the {before} there were")
 
