@@ -31,7 +31,11 @@ _TAIL_CHARS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ResolvedWorkflow:
-    """A workflow that may be started, its values hashed and serialised."""
+    """A workflow that may be started, its values hashed and serialised.
+
+    Attributes:
+        settings: what they are at first; None when it declares none.
+    """
 
     workflow_name: str
     workflow_ref: str
@@ -41,6 +45,7 @@ class ResolvedWorkflow:
     snapshot: Blob
     run_input: Blob
     title: str | None
+    settings: Blob | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,4 +180,5 @@ def _parse(answer: JsonObject) -> Found:
         Blob.of_json(answer["definitionSnapshot"]),
         Blob.of_json(answer["input"]),
         cast("str | None", answer.get("title")),
+        Blob.of_json(answer["settings"]) if "settings" in answer else None,
     )

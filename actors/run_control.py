@@ -177,6 +177,7 @@ class RunControl:
             mounts=found.mounts,
             snapshot=found.snapshot,
             run_input=found.run_input,
+            settings=found.settings,
             launch_options=Blob.of_json(payload.launch_options),
             title=found.title,
             origin_session_id=None,

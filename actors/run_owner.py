@@ -76,6 +76,7 @@ _LEAVES_BY_ITSELF: Final = frozenset(
         RunnerEnd.PARKED,
         RunnerEnd.ABANDONED_CODE,
         RunnerEnd.SOURCE_CHANGED,
+        RunnerEnd.SETTINGS_BROKEN,
     }
 )
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import trio
 
+from actors.runner_boundary import boundary
 from actors.runner_channel import RunnerChannel, RunnerMessage, RunnerProtocolError, StaleRunner
 from actors.runner_contents import RunnerContents
 from actors.runner_ends import RunnerEnd
@@ -13,6 +14,7 @@ from actors.runner_patience import RunnerPatience
 from actors.runner_presentation import FAREWELL_S, RunnerPresentation
 from actors.runner_processes import ProcessRefused, RunnerProcesses
 from actors.runner_proposals import ProposalMalformed, parse_advance
+from actors.runner_settings import settings_problem
 from actors.runner_updates import Refused, RunnerUpdates
 from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject
@@ -28,7 +30,7 @@ from store import contents, definitions, run_history
 from store.authority import Permit
 from store.errors import ClaimLostError
 from store.proposals import Message, SettleEffect
-from store.run_claiming import ClaimedRun, ReadyRun, child_ready
+from store.run_claiming import ClaimedRun, child_ready
 from store.run_messages import Answered, advance_once
 from store.run_retrying import failed_tries_ahead
 from store.transaction import LongWork, Transaction
@@ -169,6 +171,13 @@ class Conversation:
     async def _ready(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd | None:
         self._services.world.sync_points.reached(SyncPoint.RUNNER_READY_BEFORE_REPLY)
         run_id = self._claimed.run.run_id
+        problem = await settings_problem(self._services, run_id, self._definition)
+        if problem is not None:
+            self._log.warning("settings_broken")
+            self.last_words = problem
+            await channel.reply(message, WorkerMessageOutcome.REJECTED, error=problem)
+            await self._hear_farewell(channel)
+            return RunnerEnd.SETTINGS_BROKEN
         sent = trio.current_time()
         try:
             ready = await self._services.store.insist(
@@ -183,7 +192,7 @@ class Conversation:
             "command": ready.command.value,
             **self._input(),
             "stepCount": ready.step_count,
-            "boundary": _boundary(ready, failed_tries),
+            "boundary": boundary(ready, failed_tries),
         }
         await channel.reply(
             message, WorkerMessageOutcome.ACCEPTED, revision=ready.revision, result=result
@@ -230,9 +239,9 @@ class Conversation:
             self.presentation.farewell.shield = self._ended
             self._parked |= answered.advanced.parked
             self._note_lease(sent)
-            for granted in answered.advanced.grants:
-                if granted is not None and granted.content is not None:
-                    self._contents.offer(granted.content)
+            for given in (*answered.advanced.grants, *answered.advanced.bindings):
+                if given is not None and given.content is not None:
+                    self._contents.offer(given.content)
         await self._contents.forget_staged()
         if self._parked:
             await channel.reply(message, WorkerMessageOutcome.CLAIM_LOST)
@@ -378,16 +387,3 @@ class Conversation:
     async def _claim_lost(self, channel: RunnerChannel, message: RunnerMessage) -> RunnerEnd:
         await channel.reply(message, WorkerMessageOutcome.CLAIM_LOST)
         return RunnerEnd.CLAIM_LOST
-
-
-def _boundary(ready: ReadyRun, failed_tries: int) -> JsonObject:
-    """Return where the child is to begin: at an interrupted try, or at what routing says."""
-    boundary: JsonObject = {"failedTries": failed_tries} if failed_tries else {}
-    attempt = ready.interrupted
-    if attempt is not None:
-        boundary["interrupted"] = {
-            "attemptId": attempt.attempt_id,
-            "nodeId": attempt.node_id,
-            "visit": attempt.visit,
-        }
-    return boundary

@@ -21,6 +21,7 @@ class RunnerEnd(enum.Enum):
     PARKED = enum.auto()
     ABANDONED_CODE = enum.auto()
     SOURCE_CHANGED = enum.auto()
+    SETTINGS_BROKEN = enum.auto()
     NOT_REGISTERED = enum.auto()
     NOT_READY = enum.auto()
     SILENT = enum.auto()
@@ -54,6 +55,7 @@ _MEANINGS: Final = {
     RunnerEnd.PARKED: _Meaning(WorkerStatus.EXITED, None),
     RunnerEnd.ABANDONED_CODE: _Meaning(WorkerStatus.EXITED, Departure.ABANDONED_CODE),
     RunnerEnd.SOURCE_CHANGED: _Meaning(WorkerStatus.EXITED, Departure.SOURCE_CHANGED),
+    RunnerEnd.SETTINGS_BROKEN: _Meaning(WorkerStatus.EXITED, Departure.SETTINGS_BROKEN),
     # A full disk says nothing against the run, which must not be given up for it.
     RunnerEnd.NOT_REGISTERED: _Meaning(WorkerStatus.CANCELLED, Departure.HELD_UP),
     RunnerEnd.NOT_READY: _Meaning(WorkerStatus.TIMED_OUT, _DIED, ParkReason.TIMED_OUT),

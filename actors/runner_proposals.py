@@ -61,6 +61,7 @@ class _StartAttempt(_Wire):
     visit: Annotated[int, Field(gt=0)]
     started_at: Annotated[int, Field(ge=0)]
     status_detail: _Text | None = None
+    settings_known: Annotated[int, Field(ge=0)] | None = None
 
     def transition(self, _stage: Stage) -> Transition:
         return StartAttempt(
@@ -70,6 +71,7 @@ class _StartAttempt(_Wire):
             self.visit,
             self.started_at,
             self.status_detail,
+            self.settings_known,
         )
 
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pi_workflows.authoring import Absent as Absent
+    from pi_workflows.authoring import Allow as Allow
     from pi_workflows.authoring import Applied as Applied
     from pi_workflows.authoring import AuthoringError as AuthoringError
     from pi_workflows.authoring import BatchCommand as BatchCommand
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import ProcessRefused as ProcessRefused
     from pi_workflows.authoring import Retry as Retry
     from pi_workflows.authoring import Route as Route
+    from pi_workflows.authoring import Settings as Settings
+    from pi_workflows.authoring import SettingsChange as SettingsChange
+    from pi_workflows.authoring import SettingsMissing as SettingsMissing
+    from pi_workflows.authoring import SettingsRejected as SettingsRejected
     from pi_workflows.authoring import ShellResult as ShellResult
     from pi_workflows.authoring import StepResult as StepResult
     from pi_workflows.authoring import Unknown as Unknown
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import UpdateRefused as UpdateRefused
     from pi_workflows.authoring import Workflow as Workflow
     from pi_workflows.authoring import absent as absent
+    from pi_workflows.authoring import allow as allow
     from pi_workflows.authoring import applied as applied
     from pi_workflows.authoring import idempotent as idempotent
     from pi_workflows.authoring import manual as manual
@@ -50,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Absent",
+    "Allow",
     "Applied",
     "AuthoringError",
     "BatchCommand",
@@ -78,6 +85,10 @@ __all__ = [
     "ProcessRefused",
     "Retry",
     "Route",
+    "Settings",
+    "SettingsChange",
+    "SettingsMissing",
+    "SettingsRejected",
     "ShellResult",
     "StepResult",
     "Unknown",
@@ -87,6 +98,7 @@ __all__ = [
     "UpdateRefused",
     "Workflow",
     "absent",
+    "allow",
     "applied",
     "idempotent",
     "manual",

@@ -84,6 +84,7 @@ class Operation(enum.StrEnum):
     CANCEL_RUN = "cancel_run"
     RESTART_RUN = "restart_run"
     RESOLVE_EFFECT = "resolve_effect"
+    CHANGE_SETTINGS = "change_settings"
     RECOVER = "recover"
     RELEASE = "release"
     CLAIM = "claim"
@@ -132,6 +133,8 @@ RULES: Final = MappingProxyType(
             frozenset({ActorType.SESSION, ActorType.CONTROL}), ClaimRule.NOT_NEEDED
         ),
         Operation.RESOLVE_EFFECT: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
+        # Nobody owns settings: a workflow's own rules say who may change which part of them.
+        Operation.CHANGE_SETTINGS: Rule(frozenset(ActorType), ClaimRule.NOT_NEEDED),
         # Only at start, when no other owner can be alive: the epoch fence stands for the claim.
         Operation.RECOVER: Rule(_SYSTEM, ClaimRule.NOT_NEEDED),
         Operation.RELEASE: Rule(_OWNERS, ClaimRule.NOT_NEEDED),

@@ -8,7 +8,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from pi_workflows.protocol.canonical import JsonValue
+from pi_workflows.protocol.canonical import JsonValue, load_stored
 from pi_workflows.protocol.content import INLINE_BYTES_MAX, JSON_MEDIA, ContentReference
 from store import blobs
 from store.blobs import Blob
@@ -70,6 +70,13 @@ class HasMemberRow:
 
 
 @dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member of a stored object as JSON text; None when it has none such."""
+
+    member: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class ScalarRow:
     """A value inside a stored body; None for what is no text, number or truth value."""
 
@@ -95,6 +102,10 @@ SELECT_HAS_MEMBER: Final = """
       FROM blobs WHERE blob_hash = :blob_hash
 """
 
+SELECT_MEMBER: Final = """
+    SELECT CAST(content AS TEXT) -> :path AS member FROM blobs WHERE blob_hash = :blob_hash
+"""
+
 SELECT_SCALAR: Final = """
     SELECT json_type(CAST(content AS TEXT), :path) AS kind,
            CASE WHEN json_type(CAST(content AS TEXT), :path)
@@ -107,6 +118,7 @@ ROW_STATEMENTS: Final = {
     "SELECT_BLOB_SIZE": BlobSizeRow,
     "SELECT_IS_JSON": IsJsonRow,
     "SELECT_HAS_MEMBER": HasMemberRow,
+    "SELECT_MEMBER": MemberRow,
     "SELECT_SCALAR": ScalarRow,
 }
 
@@ -226,6 +238,18 @@ def has_member(reading: Reading, blob_hash: bytes, name: str) -> bool:
         HasMemberRow, SELECT_HAS_MEMBER, {"blob_hash": blob_hash, "path": f'$."{name}"'}
     )
     return row is not None and row.has_member
+
+
+def member(reading: Reading, blob_hash: bytes, name: str) -> JsonValue:
+    """Return a member of plain name of a stored JSON object, read by itself.
+
+    Raises:
+        StoreCorrupt: it has no such member.
+    """
+    row = reading.one(MemberRow, SELECT_MEMBER, {"blob_hash": blob_hash, "path": f'$."{name}"'})
+    if row is None or row.member is None:
+        raise StoreCorrupt("a stored object has no such member")
+    return load_stored(row.member.encode())
 
 
 def scalar_at(reading: Reading, blob_hash: bytes, names: list[str]) -> tuple[bool, JsonValue]:

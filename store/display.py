@@ -66,6 +66,13 @@ _BLOCKED: Final = {
         f"try ({_RESUME}), or cancel it (pi-workflows cancel {{run_id}})",
         _RESUME,
     ),
+    ParkReason.SETTINGS_BROKEN: _Standstill(
+        ParkReason.SETTINGS_BROKEN.value,
+        "its settings are not what their recorded changes make of them: something else than the "
+        "server has written into the database; put a sound copy in its place and resume the run "
+        f"({_RESUME}), or cancel it (pi-workflows cancel {{run_id}})",
+        "pi-workflows state verify",
+    ),
 }
 _AMBIGUOUS: Final = _Standstill(
     ParkReason.EFFECT_AMBIGUOUS.value,
@@ -180,6 +187,8 @@ def _in_words(words: str | None, standstill: _Standstill, reason: str) -> str:
         return words  # It names the file, what is wrong with it and what to do.
     if standstill.code == ParkReason.NO_PROGRESS:
         return f"{reason}; it said: {words}"
+    if standstill.code == ParkReason.SETTINGS_BROKEN:
+        return f"{words}; {reason}"
     return reason
 
 

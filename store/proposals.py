@@ -10,6 +10,7 @@ from pi_workflows.protocol.ids import EffectId, RunId, WorkerEpoch
 from pi_workflows.protocol.states import EffectAttemptOutcome, MountRole, RunStatus, StepOutcome
 from store.blobs import Blob
 from store.contents import Body, StagedContent
+from store.settings_scopes import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class StartAttempt:
     Attributes:
         started_at: UTC epoch ms, the runner's clock.
         status_detail: what the run says of itself meanwhile; None says nothing.
+        settings_known: the change up to which the runner has the settings that this try will run
+            with; None when it has none.
     """
 
     attempt_id: str
@@ -27,6 +30,7 @@ class StartAttempt:
     visit: int
     started_at: int
     status_detail: str | None
+    settings_known: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +205,12 @@ class Advanced(NamedTuple):
 
     Attributes:
         revision: of the run, after the last transition.
-        grants: one entry per transition; None for those that grant nothing.
+        grants: one entry per transition; None for those that grant no effect.
         ended: the run is terminal now.
         parked: the run waits for a person now, its lease is free.
         progressed: an attempt finished or an effect was settled (README 31).
         adopted: the answer was stored before; nothing was done again.
+        bindings: one entry per transition; None for those that bind no try to settings.
     """
 
     revision: int
@@ -214,3 +219,4 @@ class Advanced(NamedTuple):
     parked: bool
     progressed: bool
     adopted: bool = False
+    bindings: tuple[Bound | None, ...] = ()

@@ -42,7 +42,9 @@ from store.run_ending import RunEnd, end_run
 from store.run_frontier import Frontier, LastStep
 from store.run_parking import park_ambiguous
 from store.run_retrying import NextTry, failed_tries, park_until
+from store.run_settings import RunSettings
 from store.run_standing import StandingRow, standing
+from store.settings_scopes import Bound
 from store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -73,10 +75,17 @@ def advance_from(
     run = found.run
     with revise(tx, permit, run.resource_id, Operation.ADVANCE_RUN, found.held) as recorder:
         work = _Advance(tx, recorder, found, message)
-        grants = tuple(work.apply(transition) for transition in message.transitions)
+        given = [work.apply(transition) for transition in message.transitions]
         if work.row_untouched:
             runs.touch(tx, run.run_id, detail=work.status_detail)
-    return Advanced(recorder.revision, grants, work.ended, work.parked, work.progressed)
+    return Advanced(
+        recorder.revision,
+        tuple(one if isinstance(one, Granted) else None for one in given),
+        work.ended,
+        work.parked,
+        work.progressed,
+        bindings=tuple(one if isinstance(one, Bound) else None for one in given),
+    )
 
 
 class _Advance:
@@ -95,6 +104,8 @@ class _Advance:
         self._attempt = found.attempt
         self._frontier = Frontier(tx, run.run_id, found.last, message.definition)
         self._effects = RunEffects(tx, recorder)
+        self._settings = RunSettings(tx, recorder, run.run_id, message.definition)
+        self._reruns = False
         self.status_detail = run.status_detail
         self.ended = False
         self.parked = False
@@ -105,27 +116,28 @@ class _Advance:
         """True when nothing has touched the run's own row yet."""
         return not self.ended and not self.parked
 
-    def apply(self, transition: Transition) -> Granted | None:
+    def apply(self, transition: Transition) -> Granted | Bound | None:
         """Apply the next transition; return what it grants.
 
-        What follows a park is dropped. After an effect that became ambiguous the run waits for a
-        person, and the try that the runner thinks finished is not; after a failed try that is to
-        be repeated later, or an effect that is not due, it waits for an instant.
+        What follows a park is dropped, and what follows a settings route that has to run again.
+        After an effect that became ambiguous the run waits for a person, and the try that the
+        runner thinks finished is not; after a failed try that is to be repeated later, or an
+        effect that is not due, it waits for an instant.
         """
-        if self.parked:
+        if self.parked or self._reruns:
             return None
         if self.ended:
             raise ProposalRefused("nothing may follow the end of the run")
         return self._apply(transition)
 
-    def _apply(self, transition: Transition) -> Granted | None:
+    def _apply(self, transition: Transition) -> Granted | Bound | None:
         match transition:
             case StartAttempt():
-                self._start(transition)
+                return self._start(transition)
             case SetDeadline():
                 self._set_deadline(transition)
             case FinishAttempt():
-                self._finish(transition)
+                return self._finish(transition)
             case CrossMount():
                 self._cross(transition)
             case ReserveEffect():
@@ -136,7 +148,7 @@ class _Advance:
                 self._finish_run(transition)
         return None
 
-    def _start(self, start: StartAttempt) -> None:
+    def _start(self, start: StartAttempt) -> Bound | None:
         node = self._node(start.node_id)
         if node.node_type != start.node_type:
             raise ProposalRefused("the node's type is not the definition's")
@@ -163,6 +175,7 @@ class _Advance:
         if not attempts.insert(self._tx, self._attempt):
             raise ProposalRefused("the attempt's id is taken")
         self.status_detail = start.status_detail
+        return self._settings.bind(node, start.attempt_id, start.settings_known)
 
     def _check_next(self, node_id: str) -> None:
         """Refuse a start that is not the legal next one."""
@@ -189,13 +202,17 @@ class _Advance:
         )
         attempts.set_timeout(self._tx, attempt.attempt_id, budget.timeout_ms)
 
-    def _finish(self, finish: FinishAttempt) -> None:
+    def _finish(self, finish: FinishAttempt) -> Bound | None:
         attempt = self._running(finish.attempt_id)
         if attempt.node_id != finish.node_id:
             raise ProposalRefused("the attempt belongs to another node")
         node = self._node(attempt.node_id)
         if node.role is not None and finish.outcome is StepOutcome.OK:
             raise ProposalRefused("this node crosses a mount")
+        rebound = self._settings.rerun(node, attempt, finish.outcome)
+        if rebound is not None:
+            self._reruns = True
+            return rebound
         self._effects.check_settled(attempt, node, finish.outcome)
         again = self._retry_of(attempt, finish.outcome) if finish.retry else None
         tx = self._tx
@@ -219,17 +236,19 @@ class _Advance:
         if again is not None:
             self._effects.check_given_back(attempt, node)
             self._wait_for_retry(again)
-            return
+            return None
         ended = (finish.outcome, end.output_hash, finish.error_text)
         is_read = not isinstance(finish.output, StagedContent)
         self._append(attempt, node, ended, finish.output_value, is_read=is_read)
+        return None
 
     def _cross(self, cross: CrossMount) -> None:
         attempt = self._running(cross.attempt_id)
         if attempt.node_id != cross.node_id:
             raise ProposalRefused("the attempt belongs to another node")
         node = self._node(attempt.node_id)
-        check_crossing(self._tx, node, attempt.visit, cross, self._frontier.last)
+        definition, last = self._message.definition, self._frontier.last
+        check_crossing(self._tx, definition, attempt, cross, last)
         output_hash = contents.put_optional(self._tx, cross.output)
         entered = cross.role is MountRole.ENTRY
         payload: JsonObject = {"outputStored": True}

@@ -24,7 +24,12 @@ from store.transaction import Reading, Transaction
 from store.workers import Launch
 
 NEEDS_A_PERSON: Final = frozenset(
-    {ParkReason.SOURCE_CHANGED, ParkReason.NO_PROGRESS, ParkReason.EFFECT_AMBIGUOUS}
+    {
+        ParkReason.SOURCE_CHANGED,
+        ParkReason.NO_PROGRESS,
+        ParkReason.EFFECT_AMBIGUOUS,
+        ParkReason.SETTINGS_BROKEN,
+    }
 )
 """Reasons that only a person's word clears; the scheduler never retries them."""
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from pi_workflows.protocol.ids import RunId, derived_id, run_resource_id
 from pi_workflows.protocol.states import ExecutionMode, ResourceType
-from store import blobs, definitions, resources, run_queue, runs
+from store import blobs, definitions, resources, run_queue, runs, settings_scopes
 from store.authority import Operation, Permit, require_actor, revise
 from store.errors import RunExistsError
 from store.resources import run_event
@@ -42,6 +42,7 @@ class NewRun:
         source_hash: SHA-256 of that file, 64 hex digits.
         origin_session_id: None exactly when the run is headless.
         mounts: the sources of all that it includes.
+        settings: what they are at first; None exactly when the workflow declares none.
     """
 
     run_id: RunId
@@ -56,6 +57,7 @@ class NewRun:
     title: str | None
     origin_session_id: str | None
     mounts: tuple[MountSource, ...] = ()
+    settings: blobs.Blob | None = None
 
     @property
     def mode(self) -> ExecutionMode:
@@ -112,6 +114,8 @@ def create_run(
     resources.create(tx, ResourceType.RUN, new.run_id)
     with revise(tx, permit, resource, Operation.CREATE_RUN) as recorder:
         _insert(tx, new, recovers)
+        if new.settings is not None:
+            settings_scopes.create(tx, new.run_id, "", 1, blobs.put(tx, new.settings))
         run_queue.insert(tx, new.run_id, origin_session_id=new.origin_session_id)
         recorder.record(run_event("run_created", {"inputStored": True}))
     return runs.require(tx, new.run_id)

@@ -5,12 +5,13 @@ Nothing of them is taken on trust that the stored graph and the recorded steps c
 
 from typing import Final
 
-from pi_workflows.protocol.canonical import canonical_bytes
+from pi_workflows.protocol.canonical import JsonValue, canonical_bytes
 from pi_workflows.protocol.content import INLINE_BYTES_MAX
-from pi_workflows.protocol.definition import SnapshotNode, exit_of
+from pi_workflows.protocol.definition import DefinitionSnapshot, SnapshotNode, exit_of
 from pi_workflows.protocol.states import MountRole
 from pi_workflows.protocol.version import INCLUDE_ENTRY
-from store import blobs, contents
+from store import blobs, contents, settings_scopes
+from store.attempts import AttemptRow
 from store.contents import Body, StagedContent
 from store.errors import ProposalRefused
 from store.proposals import CrossMount
@@ -21,46 +22,73 @@ _END: Final = b"}"
 
 
 def check_crossing(
-    tx: Transaction, node: SnapshotNode, visit: int, cross: CrossMount, last: LastStep | None
+    tx: Transaction,
+    definition: DefinitionSnapshot,
+    attempt: AttemptRow,
+    cross: CrossMount,
+    last: LastStep | None,
 ) -> None:
     """Refuse a crossing whose record is not what the graph and the last step say.
 
-    What a mapper or a validator has made is the author's; all else is known here.
+    What a mapper or a validator has made is the author's; all else is known here. An entry begins
+    the settings of its invocation, where the workflow declares some.
 
     Args:
-        visit: of the transition's node; entries are counted by it.
+        attempt: of the transition's node; its visit counts the invocations.
         last: the newest step, which is the terminal node of a child that is left.
 
     Raises:
         ProposalRefused: the node is no such transition, or its output is made up.
         LongWork: a large output is to be looked into on the loop.
     """
+    node = definition.nodes[attempt.node_id]
     if node.role is not cross.role:
         raise ProposalRefused("this node crosses no mount that way")
     if cross.role is MountRole.ENTRY:
-        _check_entry(tx, cross, visit)
+        _enter(tx, definition, attempt, cross)
     elif node.validated:
-        _check_says(tx, cross, {"exit": node.exit_name})
+        _check_says(tx, cross, {"exit": node.exit_name}, "output")
     else:
         _check_carried(tx, node, cross, last)
 
 
-def _check_entry(tx: Transaction, cross: CrossMount, invocation: int) -> None:
-    _check_says(tx, cross, {"schema": INCLUDE_ENTRY, "invocation": invocation})
+def _enter(
+    tx: Transaction, definition: DefinitionSnapshot, attempt: AttemptRow, cross: CrossMount
+) -> None:
+    """Check an entry, and begin the settings of the invocation."""
+    mount, invocation = attempt.node_id, attempt.visit
+    has_settings = definition.settings_of(mount) is not None
+    rest = ("input", "settings") if has_settings else ("input",)
+    _check_says(tx, cross, {"schema": INCLUDE_ENTRY, "invocation": invocation}, *rest)
+    if has_settings:
+        initial = _settings(tx, cross)
+        settings_scopes.create_entered(tx, attempt.run_id, mount, invocation, initial)
 
 
-def _check_says(tx: Transaction, cross: CrossMount, known: dict[str, str | int | None]) -> None:
-    """Refuse an output that does not say what is known of it."""
-    rest = "input" if cross.role is MountRole.ENTRY else "output"
+def _settings(tx: Transaction, cross: CrossMount) -> JsonValue:
+    if isinstance(cross.output, StagedContent):
+        return contents.member(tx, cross.output.blob_hash, "settings")
+    assert isinstance(cross.output_value, dict), "checked just before"
+    return cross.output_value["settings"]
+
+
+def _check_says(
+    tx: Transaction, cross: CrossMount, known: dict[str, str | int | None], *rest: str
+) -> None:
+    """Refuse an output that does not say what is known of it.
+
+    Args:
+        rest: names of what it has besides, whatever that is.
+    """
     if isinstance(cross.output, StagedContent):
         # Its members are not counted: whoever reads it takes those that it has to have.
         stored = contents.adopt(tx, cross.output)
         said = {name: contents.scalar_at(tx, stored, [name])[1] for name in known}
-        complete = contents.has_member(tx, stored, rest)
+        complete = all(contents.has_member(tx, stored, name) for name in rest)
     else:
         value = cross.output_value if isinstance(cross.output_value, dict) else {}
         said = {name: value.get(name) for name in known}
-        complete = value.keys() == {*known, rest}
+        complete = value.keys() == {*known, *rest}
     if not complete or said != known:
         raise ProposalRefused("the transition's output is not what it has to be")
 

@@ -11,6 +11,7 @@ from store.errors import ClaimLostError, Rejected
 from store.proposals import Advanced, Granted, Message
 from store.run_advance import advance_from
 from store.run_standing import standing
+from store.settings_scopes import Bound
 from store.transaction import Transaction
 from store.workers import Answer, AnsweredRow
 
@@ -64,7 +65,7 @@ def advance_once(tx: Transaction, permit: Permit, message: Message) -> Answered:
         Answer(
             WorkerMessageOutcome.ACCEPTED,
             advanced.revision,
-            blobs.put_json(tx, result) if any(advanced.grants) else None,
+            blobs.put_json(tx, result) if any(advanced.grants) or any(advanced.bindings) else None,
         ),
     )
     return Answered(WorkerMessageOutcome.ACCEPTED, advanced.revision, result, advanced)
@@ -105,8 +106,23 @@ def _repeat(tx: Transaction, message: Message, known: AnsweredRow) -> Answered:
 
 
 def _result(advanced: Advanced) -> JsonObject:
-    grants: list[JsonValue] = [_grant(granted) for granted in advanced.grants]
-    return {"transitions": grants}
+    both = zip(advanced.grants, advanced.bindings, strict=True)
+    told: list[JsonValue] = [
+        _grant(granted) if bound is None else _bound(bound) for granted, bound in both
+    ]
+    return {"transitions": told}
+
+
+def _bound(settings: Bound) -> JsonObject:
+    told: JsonObject = {"scopeId": settings.scope_id, "changeNumber": settings.change_number}
+    if settings.content is not None:
+        told["valueContent"] = settings.content.to_json()
+    elif not settings.known:
+        told["value"] = settings.value
+    answer: JsonObject = {"settings": told}
+    if settings.reruns:
+        answer["reruns"] = True
+    return answer
 
 
 def _grant(granted: Granted | None) -> JsonObject:

@@ -47,6 +47,7 @@ class Departure(enum.Enum):
     HELD_UP = enum.auto()  # Nothing is wrong with the run: whoever served it could not go on.
     ABANDONED_CODE = enum.auto()
     SOURCE_CHANGED = enum.auto()
+    SETTINGS_BROKEN = enum.auto()
 
 
 _DIED: Final = frozenset({Departure.DIED_AFTER_PROGRESS, Departure.DIED_WITHOUT_PROGRESS})
@@ -286,6 +287,8 @@ def _park_queue(tx: Transaction, recorder: Recorder, run: RunRow, leaving: _Leav
         available_at = tx.now + run_queue.retry_delay_ms(errors)
     elif departure is Departure.SOURCE_CHANGED:
         reason = ParkReason.SOURCE_CHANGED
+    elif departure is Departure.SETTINGS_BROKEN:
+        reason = ParkReason.SETTINGS_BROKEN
     recorder.record(run_event(_EVENT_OF.get(reason, "run.queue_parked"), {"reason": reason.value}))
     if queued.status in _UNDER_WAY:
         run_queue.move(

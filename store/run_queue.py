@@ -74,7 +74,8 @@ SELECT_CLAIMABLE: Final = """
        AND r.paused = 0
        AND (q.status = 'queued' OR r.status = 'running')
        AND coalesce(q.error_code, '') NOT IN
-           ('workflowSourceChanged', 'runnerNoProgress', 'effectAmbiguous')
+           ('workflowSourceChanged', 'runnerNoProgress', 'effectAmbiguous',
+            'settingsChainBroken')
        AND NOT EXISTS (SELECT 1 FROM interactive_requests AS i
                         WHERE i.run_id = q.run_id AND i.status = 'pending')
      ORDER BY q.available_at, q.created_at, q.run_id

@@ -8,7 +8,15 @@ from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.ids import run_id_for, run_resource_id
 from pi_workflows.protocol.states import QueueStatus, ResourceType, RunStatus
 from pi_workflows.protocol.timestamps import compact
-from store import definitions, effect_rows, resources, run_queue, run_recovering, runs
+from store import (
+    definitions,
+    effect_rows,
+    resources,
+    run_queue,
+    run_recovering,
+    runs,
+    settings_scopes,
+)
 from store.authority import Operation, Permit, holding, require_actor, revise
 from store.errors import Rejected, StaleResourceError
 from store.resources import run_event
@@ -117,8 +125,9 @@ def restart_run(
 ) -> RestartReply:
     """Reserve a new run of what a run was started with; it is `queued` and due at once.
 
-    It gets the parent's definition, sources, input, title, project and session. Steps, outputs,
-    settings, decisions and effects stay with the parent, which is not changed.
+    It gets the parent's definition, sources, input, title, project and session, and begins with
+    the settings that the parent began with. Steps, outputs, changes of settings, decisions and
+    effects stay with the parent, which is not changed.
 
     Race contract: a run is restarted once. Of any number of restarts that name the revision at
     which it was restarted, or at which it now stands, the first one creates the child and the
@@ -192,6 +201,9 @@ def _create(
         tx.execute(INSERT_CHILD_SOURCES, {"run_id": child_id, "parent": parent.run_id})
         affected_one(tx.execute(INSERT_CHILD_BINDING, about))
         run_queue.insert(tx, child_id, origin_session_id=runs.session_of(tx, parent.run_id))
+        began = settings_scopes.current(tx, parent.run_id)
+        if began is not None:
+            settings_scopes.create(tx, child_id, "", 1, began.initial_hash)
         recorder.record(
             run_event("run_created", {"inputStored": True, "parentRunId": parent.run_id})
         )

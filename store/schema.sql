@@ -495,7 +495,8 @@ CREATE INDEX run_queue_due ON run_queue (status, available_at);
 CREATE INDEX run_queue_admissible ON run_queue (available_at, created_at, run_id)
     WHERE status IN ('queued', 'parked')
       AND coalesce(error_code, '') NOT IN
-          ('workflowSourceChanged', 'runnerNoProgress', 'effectAmbiguous');
+          ('workflowSourceChanged', 'runnerNoProgress', 'effectAmbiguous',
+           'settingsChainBroken');
 
 -- One try of one node. `visit` counts entries into the node, `attempt_number` every try.
 CREATE TABLE node_attempts (

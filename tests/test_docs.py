@@ -16,10 +16,11 @@ from pi_workflows.chaos.mutations import MUTATIONS
 from pi_workflows.chaos.registry import SCENARIOS
 from pi_workflows.cli.main import root
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
-from pi_workflows.protocol.states import CommandOutcome, ParkReason
+from pi_workflows.protocol.states import CommandOutcome
 from pi_workflows.runner.children import FoundChildren
 from pi_workflows.runner.sources import DISK_SOURCES
 from runtime.child_environment import child_environment
+from store.run_claiming import NEEDS_A_PERSON
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -180,8 +181,7 @@ def test_variables_that_nodes_are_said_to_see_reach_them() -> None:
 
 def test_reasons_of_parking_that_need_a_person_are_explained() -> None:
     words = set(CODE.findall(text_of("concepts.md")))
-    needing = {ParkReason.NO_PROGRESS, ParkReason.SOURCE_CHANGED, ParkReason.EFFECT_AMBIGUOUS}
-    assert {reason.value for reason in needing} <= words
+    assert {reason.value for reason in NEEDS_A_PERSON} <= words
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -21,6 +21,8 @@ from pi_workflows.authoring.errors import (
     OutputMissing,
     Problem,
     ProcessRefused,
+    SettingsMissing,
+    SettingsRejected,
     UpdateRefused,
 )
 from pi_workflows.authoring.handles import Exit, Mount, MountExit, Node
@@ -35,6 +37,7 @@ from pi_workflows.authoring.observation import (
 )
 from pi_workflows.authoring.retry import Retry
 from pi_workflows.authoring.route import Route
+from pi_workflows.authoring.settings import Allow, Settings, SettingsChange, allow
 from pi_workflows.authoring.shell import Command, ShellResult
 from pi_workflows.authoring.timeouts import Unlimited
 from pi_workflows.authoring.updates import Update, UpdateLines, progress
@@ -42,6 +45,7 @@ from pi_workflows.authoring.workflow import Workflow
 
 __all__ = [
     "Absent",
+    "Allow",
     "Applied",
     "AuthoringError",
     "BatchCommand",
@@ -70,6 +74,10 @@ __all__ = [
     "ProcessRefused",
     "Retry",
     "Route",
+    "Settings",
+    "SettingsChange",
+    "SettingsMissing",
+    "SettingsRejected",
     "ShellResult",
     "StepResult",
     "Unknown",
@@ -79,6 +87,7 @@ __all__ = [
     "UpdateRefused",
     "Workflow",
     "absent",
+    "allow",
     "applied",
     "idempotent",
     "manual",

@@ -245,7 +245,8 @@ class _Flat:
 
 def _entry(mount: str, include: Include) -> NodeDefinition:
     fn = include.mapper or _no_input
-    return _transition(mount, fn, ANY_JSON, include.location, Entry(mount))
+    crossing = Entry(mount, include.settings)
+    return _transition(mount, fn, ANY_JSON, include.location, crossing)
 
 
 def _leaving(mount: str, name: str, exit_: ExitDefinition) -> NodeDefinition:
@@ -310,6 +311,9 @@ def _check_child(mount: str, include: Include, child: Definition[Any], problems:
     def note(code: str, message: str, fix: str) -> None:
         problems.add(code, message, mount=mount, fix=fix, location=include.location)
 
+    if include.settings is not None and child.settings is None:
+        message = f'it makes settings for workflow "{child.name}", which declares none.'
+        note("SETTINGS_MAP_WITHOUT_SETTINGS", message, "Leave settings= out.")
     there = f"In {child.source.name}, give"
     if not child.exits:
         message = f'workflow "{child.name}" has no exit.'

@@ -51,6 +51,7 @@ class Composition(Edges, Generic[I]):
         child: Definition[C],
         *,
         input: Callable[[Ctx[I]], C] | None = None,
+        settings: Callable[[Ctx[I]], Any] | Callable[[], Any] | None = None,
     ) -> Mount: ...
     @overload
     def include(
@@ -59,6 +60,7 @@ class Composition(Edges, Generic[I]):
         child: str | Path,
         *,
         input: Callable[[Ctx[I]], C] | None = None,
+        settings: Callable[[Ctx[I]], Any] | Callable[[], Any] | None = None,
         contract: Definition[C],
     ) -> Mount: ...
     @overload
@@ -68,6 +70,7 @@ class Composition(Edges, Generic[I]):
         child: str | Path,
         *,
         input: Callable[[Ctx[I]], Any] | None = None,
+        settings: Callable[[Ctx[I]], Any] | Callable[[], Any] | None = None,
     ) -> Mount: ...
     def include(
         self,
@@ -75,6 +78,7 @@ class Composition(Edges, Generic[I]):
         child: Any,
         *,
         input: Callable[[Ctx[I]], Any] | None = None,  # noqa: A002 - the word authors write
+        settings: Callable[[Ctx[I]], Any] | Callable[[], Any] | None = None,
         contract: Any = None,
     ) -> Mount:
         """Put another workflow into this one, as if its nodes were written here.
@@ -86,6 +90,7 @@ class Composition(Edges, Generic[I]):
             child: a built workflow; or a reference: a discovered name, `builtin:<id>`, or a path
                 relative to the file of this workflow.
             input: makes the child's input from the context; the child gets none when unsaid.
+            settings: makes what the child's settings are at first; the child does when unsaid.
             contract: a built workflow whose contract id, exits and kind of input a referenced
                 child has to have; None lets it have any.
         """
@@ -100,6 +105,7 @@ class Composition(Edges, Generic[I]):
             node_name_rule(mount, "a mount"),
             _child_rule(child),
             mapper_rule(input),
+            mapper_rule(settings, "settings", "initial settings"),
             _contract_rule(contract),
         ):
             if broken is not None:
@@ -112,6 +118,7 @@ class Composition(Edges, Generic[I]):
             self._includes[handle.mount_name] = Include(
                 child=f"{child.parent}/{child.name}" if isinstance(child, Path) else child,
                 mapper=with_context(input) if callable(input) else None,
+                settings=with_context(settings) if callable(settings) else None,
                 contract=contract if isinstance(contract, Definition) else None,
                 location=location,
             )

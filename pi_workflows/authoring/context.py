@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
+
+from typing_extensions import TypeVar
 
 from pi_workflows.authoring.codec import Codec
 from pi_workflows.authoring.errors import (
@@ -11,9 +13,11 @@ from pi_workflows.authoring.errors import (
     EffectMissing,
     OutputMissing,
     ProcessRefused,
+    SettingsMissing,
     UpdateRefused,
 )
 from pi_workflows.authoring.handles import Exit, Mount, Node
+from pi_workflows.authoring.settings_copy import SettingsCopy
 from pi_workflows.authoring.updates import Update, progress
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.progress import OVERALL_KEY, ProgressStatus
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from pi_workflows.authoring.command_batch import BatchCommand, BatchKind, CommandBatchResult
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+S = TypeVar("S", default=Any)
 T = TypeVar("T")
 
 
@@ -105,8 +110,8 @@ class Batches(Protocol):
         """Run them all and return what came of each, in their order."""
 
 
-class Ctx(Generic[I]):
-    """The context of one visit of one node; read-only. The type parameter is the input's type.
+class Ctx(Generic[I, S]):
+    """The context of one visit of one node; read-only. The type parameters: input and settings.
 
     Only the runner makes one (a unit test of `node.fn` may). The code of an included workflow
     sees what belongs to the current invocation, as if it were a run of its own.
@@ -124,6 +129,7 @@ class Ctx(Generic[I]):
         publish: sends an update; None for code that may not publish.
         processes: takes processes into care; None for code that may start none outside.
         batches: runs command batches; None for code that may not.
+        settings: this try's copy; None in a workflow that declares none.
     """
 
     __slots__ = (
@@ -139,6 +145,7 @@ class Ctx(Generic[I]):
         "_publish",
         "_results",
         "_run_id",
+        "_settings",
         "_visit",
     )
 
@@ -158,6 +165,7 @@ class Ctx(Generic[I]):
         processes: Processes | None = None,
         batches: Batches | None = None,
         exits: Mapping[str, Mapping[str, Codec]] = MappingProxyType({}),
+        settings: SettingsCopy[S] | None = None,
     ) -> None:
         self._run_id = run_id
         self._input = input
@@ -172,6 +180,7 @@ class Ctx(Generic[I]):
         self._processes = processes
         self._batches = batches
         self._exits = exits
+        self._settings = settings
 
     @property
     def input(self) -> I:
@@ -197,6 +206,39 @@ class Ctx(Generic[I]):
     def cancelled(self) -> bool:
         """True once the run is cancelled or the deadline has passed; poll it in long sync work."""
         return self._cancelled()
+
+    @property
+    def settings(self) -> S:
+        """The settings as they were when this try began; a change since reaches the next one.
+
+        Raises:
+            SettingsMissing: the workflow declares none.
+        """
+        return self._settings_copy.value
+
+    @property
+    def settings_scope_id(self) -> str:
+        """Id of the settings: the run's own, or those of this invocation.
+
+        Raises:
+            SettingsMissing: the workflow declares none.
+        """
+        return self._settings_copy.scope_id
+
+    @property
+    def settings_change_number(self) -> int:
+        """How many changes the settings have seen; 0 is the initial ones.
+
+        Raises:
+            SettingsMissing: the workflow declares none.
+        """
+        return self._settings_copy.change_number
+
+    @property
+    def _settings_copy(self) -> SettingsCopy[S]:
+        if self._settings is None:
+            raise SettingsMissing
+        return self._settings
 
     @property
     def effect(self) -> EffectIdentity:

@@ -50,6 +50,7 @@ class NodeOptions:
     shell: ShellOptions | None = None
     updates: object = None
     retry: object = None
+    settings_route: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,7 @@ class DeclaredNode:
             shell=_with_updates(options),
             retry=self.retry,
             location=self.location,
+            settings_route=options.settings_route,
         )
 
     def _output_type(self, local_names: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a type form

@@ -12,6 +12,7 @@ from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.errors import InputRejected, Location
 from pi_workflows.authoring.mounts import Entry, ExitDefinition, Include, Leaving, Mounted
+from pi_workflows.authoring.settings import SettingsDefinition
 from pi_workflows.authoring.shell import ShellResult
 from pi_workflows.authoring.snapshot import snapshot_of
 from pi_workflows.authoring.timeouts import Timeout
@@ -82,6 +83,7 @@ class NodeDefinition:
         mount_path: whose code it is: the mounts from the root down, joined by `/`; empty for the
             root's. An entry is its parent's code, an exit its child's.
         crossing: which mount it enters or leaves; None for nodes that authors declare.
+        settings_route: it runs again when settings change before it is recorded.
     """
 
     node_id: str
@@ -99,6 +101,7 @@ class NodeDefinition:
     location: Location
     mount_path: str = ""
     crossing: Entry | Leaving | None = None
+    settings_route: bool = False
 
     @property
     def local_id(self) -> str:
@@ -126,6 +129,7 @@ class Definition(Generic[C]):
         exits: by name; they count only where another workflow includes this one.
         includes: by mount name, what compilation has still to put in place; compiled, empty.
         mounts: by mount path, what compilation has put in place.
+        settings: None when the workflow declares none.
     """
 
     name: str
@@ -142,6 +146,7 @@ class Definition(Generic[C]):
     exits: Mapping[str, ExitDefinition]
     includes: Mapping[str, Include]
     mounts: Mapping[str, Mounted] = field(default_factory=dict)
+    settings: SettingsDefinition | None = None
 
     def snapshot(self) -> JsonObject:
         """Return `pi-workflows.definition-snapshot.v1`: all but the callables."""
@@ -187,6 +192,16 @@ class Definition(Generic[C]):
         if fields:
             raise InputRejected(self.name, fields, absent=absent)
         return self.input_codec.dump(self.input_codec.load(plain), where=where)
+
+    def begin_settings(self, accepted_input: JsonValue) -> JsonValue:
+        """Return the settings that a run, or an invocation, with this input begins with.
+
+        Raises:
+            SettingsRejected: they do not fit their model, or are too large.
+            BaseException: from the author's function.
+        """
+        assert self.settings is not None, "asked only of a workflow that declares settings"
+        return self.settings.begin(self.input_codec.load(accepted_input))
 
     def accept_mapped(self, value: object) -> JsonValue:
         """Normalise an input that a parent's mapper has made; None stands for no input.

@@ -6,6 +6,8 @@
     ├── InputRejected     the workflow's input model refuses the input
     ├── LoadError         a file is no workflow, or fails while it is imported
     ├── SourceUnknown     no workflow has this name or path
+    ├── SettingsRejected  settings do not fit their model, or are too large
+    ├── SettingsMissing   settings were asked for in a workflow that declares none
     ├── OutputMissing     a node was asked for an output it does not have
     ├── EffectMissing     a node that declares no effect was asked for one
     ├── UpdateRefused     an update was not taken
@@ -179,6 +181,23 @@ class SourceUnknown(AuthoringError):
         self.reference = reference
         self.names = tuple(names)
         self.nearest = tuple(nearest)
+
+
+class SettingsRejected(AuthoringError):
+    """Settings do not fit their model, would be altered by it, or are too large."""
+
+    def __init__(self, workflow_name: str, why: str) -> None:
+        code = ErrorCode.SETTINGS_REJECTED
+        message = f'workflow "{workflow_name}": its settings are rejected: {why}'
+        super().__init__(code, message, f"SettingsRejected [{code}] {message}")
+
+
+class SettingsMissing(AuthoringError):
+    """The workflow that this code belongs to declares no settings."""
+
+    def __init__(self) -> None:
+        text = "this workflow declares no settings; give it some: Workflow(settings=...)"
+        super().__init__("SETTINGS_MISSING", text)
 
 
 class OutputMissing(AuthoringError):

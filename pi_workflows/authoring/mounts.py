@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pi_workflows.authoring.definition import Definition
 
 Mapper = Callable[[Ctx[Any]], Any]
-"""Makes the child's input from the parent's context."""
+"""Makes the child's input, or its initial settings, from the parent's context."""
 
 Validator = Callable[[Any], Any]
 """Takes what leaves by an exit; returns it, in its normal form, or raises."""
@@ -29,9 +29,11 @@ class Entry:
 
     Attributes:
         mount: path of the mount.
+        settings: makes the child's initial settings; None leaves that to the child.
     """
 
     mount: str
+    settings: Mapper | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,14 @@ class Include:
     Attributes:
         child: a built workflow, or a reference: a name, `builtin:<id>` or a path.
         mapper: None gives the child no input.
+        settings: makes the child's initial settings; None leaves that to the child.
         contract: the shape that a referenced child has to have; None lets it have any.
         location: where the author included it.
     """
 
     child: "Definition[Any] | str"
     mapper: Mapper | None
+    settings: Mapper | None
     contract: "Definition[Any] | None"
     location: Location
 

@@ -167,14 +167,21 @@ def outcome_cases_rule(on: str, cases: Mapping[str, object]) -> str | None:
     return None
 
 
-def mapper_rule(mapper: object) -> str | None:
-    """Check the input mapper of an include; None is fine."""
+def mapper_rule(mapper: object, name: str = "input", gives: str = "input") -> str | None:
+    """Check a mapper of an include; None is fine.
+
+    Args:
+        name: of the argument.
+        gives: what of the child's it makes.
+    """
     if mapper is None:
         return None
     if not callable(mapper) or with_context(mapper) is None:
-        return "input is a function of the context, or of nothing, that gives the child's input."
+        return (
+            f"{name} is a function of the context, or of nothing, that gives the child's {gives}."
+        )
     if is_async(mapper) or yields(mapper):
-        return "input is an ordinary function, neither async nor a generator."
+        return f"{name} is an ordinary function, neither async nor a generator."
     return None
 
 

@@ -29,7 +29,7 @@ def snapshot_of(definition: "Definition") -> JsonObject:
         "nodes": [_node(node) for _, node in sorted(definition.nodes.items())],
         "edges": [_edge(source, edge) for source, edge in sorted(definition.edges.items())],
         "mounts": [_mount(path, mounted.child) for path, mounted in mounts],
-        "settings": None,
+        "settings": None if definition.settings is None else definition.settings.rules.stored(),
     }
     if definition.contract_id is not None:
         snapshot["contractId"] = definition.contract_id
@@ -46,6 +46,8 @@ def _mount(path: str, child: "Definition") -> JsonObject:
     }
     if child.contract_id is not None:
         stored["contractId"] = child.contract_id
+    if child.settings is not None:
+        stored["settings"] = child.settings.rules.stored()
     return stored
 
 
@@ -66,6 +68,8 @@ def _node(node: "NodeDefinition") -> JsonObject:
     stored.update(_effect(node))
     if node.retry is not None:
         stored["retry"] = node.retry.stored()
+    if node.settings_route:
+        stored["settingsRoute"] = True
     return stored
 
 

@@ -32,6 +32,7 @@ from pi_workflows.authoring.rules import (
     title_rule,
     workflow_name_rule,
 )
+from pi_workflows.authoring.settings import Settings, settings_definition
 from pi_workflows.authoring.shell import OUTPUT_CHARS_DEFAULT, ShellResult
 from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT, TimeoutOption
 from pi_workflows.authoring.updates import LineParser, UpdateLines
@@ -57,6 +58,7 @@ class Workflow(Composition[I]):
         presentation_prompt: text, or a function of (input, final output) giving text or None.
         source: the workflow's own file, `__file__`, by which a run that includes it pins it; the
             file of this call when unsaid.
+        settings: what may be changed while a run goes on; None for nothing.
     """
 
     @overload
@@ -70,6 +72,7 @@ class Workflow(Composition[I]):
         contract_id: str | None = None,
         presentation_prompt: str | Callable[[Any, Any], str | None] | None = None,
         source: str | Path | None = None,
+        settings: Settings[Any] | None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -82,6 +85,7 @@ class Workflow(Composition[I]):
         contract_id: str | None = None,
         presentation_prompt: str | Callable[[I, Any], str | None] | None = None,
         source: str | Path | None = None,
+        settings: Settings[Any] | None = None,
     ) -> None: ...
     def __init__(
         self,
@@ -93,6 +97,7 @@ class Workflow(Composition[I]):
         contract_id: str | None = None,
         presentation_prompt: Any = None,
         source: str | Path | None = None,
+        settings: Settings[Any] | None = None,
     ) -> None:
         super().__init__(Problems(name))
         self._name = name
@@ -114,6 +119,7 @@ class Workflow(Composition[I]):
         ):
             if broken is not None:
                 self._problems.add(INVALID, broken, location=self._location)
+        self._settings = settings_definition(name, settings, self._problems)
 
     def compute(
         self,
@@ -132,6 +138,31 @@ class Workflow(Composition[I]):
         """
         options = NodeOptions(
             node_type=NodeType.COMPUTE, timeout=timeout, status_detail=status_detail, retry=retry
+        )
+        return NodeDecorator(lambda fn: self._declare(fn, options))
+
+    def settings_route(
+        self,
+        *,
+        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        status_detail: str | None = None,
+        retry: Retry | None = None,
+    ) -> NodeDecorator[I]:
+        """Declare a compute node that chooses by settings, always the newest.
+
+        When they change while it runs, it alone runs again before its output counts.
+
+        Args:
+            timeout: as for `compute`, of each time that it runs.
+            status_detail: text shown while it runs.
+            retry: as for `compute`.
+        """
+        options = NodeOptions(
+            node_type=NodeType.COMPUTE,
+            timeout=timeout,
+            status_detail=status_detail,
+            retry=retry,
+            settings_route=True,
         )
         return NodeDecorator(lambda fn: self._declare(fn, options))
 
@@ -284,6 +315,7 @@ class Workflow(Composition[I]):
             owner=self._owner,
             exits=exits,
             includes=dict(self._includes),
+            settings=self._settings,
         )
 
     def _input_codec(self, problems: Problems) -> Codec:
@@ -305,6 +337,9 @@ class Workflow(Composition[I]):
             self._problems.fail()
         node = declare_node(fn, options, self._owner, location, self._problems)
         node_id = node.handle.node_id
+        if options.settings_route and self._settings is None:
+            message = "it routes by settings; declare some: Workflow(settings=Settings(...))."
+            self._problems.add(INVALID, message, node=node_id, location=location)
         if node_id in self._nodes:
             message = (
                 f"the name is taken by the node on line {self._nodes[node_id].location.line}."

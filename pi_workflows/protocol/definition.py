@@ -10,6 +10,7 @@ from typing import Final, cast
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_text
 from pi_workflows.protocol.retry import RetryRule
+from pi_workflows.protocol.settings_rules import SettingsRules
 from pi_workflows.protocol.states import MountRole, RunStatus, StepOutcome
 from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
 
@@ -68,6 +69,7 @@ class SnapshotNode:
         role: entry or exit of a mount; None for a node that an author declared.
         exit_name: by which exit a mount is left here; None for other nodes.
         validated: whether the exit's validator may change what is carried out.
+        settings_route: its output counts only while the settings are those that it has read.
     """
 
     node_id: str
@@ -81,6 +83,7 @@ class SnapshotNode:
     role: MountRole | None = None
     exit_name: str | None = None
     validated: bool = False
+    settings_route: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +92,12 @@ class SnapshotMount:
 
     Attributes:
         max_steps: of one invocation.
+        settings: None when it declares none.
     """
 
     name: str
     max_steps: int
+    settings: SettingsRules | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,7 @@ class DefinitionSnapshot:
 
     Attributes:
         mounts: by path.
+        settings: the root's rules; None when it declares none.
     """
 
     name: str
@@ -109,6 +115,14 @@ class DefinitionSnapshot:
     nodes: Mapping[str, SnapshotNode]
     edges: Mapping[str, Edge]
     mounts: Mapping[str, SnapshotMount] = field(default_factory=dict)
+    settings: SettingsRules | None = None
+
+    def settings_of(self, mount_path: str) -> SettingsRules | None:
+        """Return the rules for the settings of the workflow at a mount, or the root's.
+
+        None when that workflow declares no settings.
+        """
+        return self.mounts[mount_path].settings if mount_path else self.settings
 
     @classmethod
     def parse(cls, snapshot: JsonObject) -> "DefinitionSnapshot":
@@ -130,13 +144,21 @@ class DefinitionSnapshot:
                 nodes={node.node_id: node for node in map(_parse_node, nodes)},
                 edges={cast("str", edge["from"]): parse_edge(edge) for edge in edges},
                 mounts={cast("str", mount["path"]): _parse_mount(mount) for mount in mounts},
+                settings=_parse_settings(snapshot),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("the definition snapshot is malformed") from error
 
 
 def _parse_mount(mount: JsonObject) -> SnapshotMount:
-    return SnapshotMount(cast("str", mount["name"]), cast("int", mount["maxSteps"]))
+    return SnapshotMount(
+        cast("str", mount["name"]), cast("int", mount["maxSteps"]), _parse_settings(mount)
+    )
+
+
+def _parse_settings(holder: JsonObject) -> SettingsRules | None:
+    stored = cast("JsonObject | None", holder.get("settings"))
+    return None if stored is None else SettingsRules.parse(stored)
 
 
 def _parse_node(node: JsonObject) -> SnapshotNode:
@@ -155,6 +177,7 @@ def _parse_node(node: JsonObject) -> SnapshotNode:
         role=None if role is None else MountRole(role),
         exit_name=cast("str | None", node.get("exit")),
         validated=cast("bool", node.get("validated", False)),
+        settings_route=cast("bool", node.get("settingsRoute", False)),
     )
 
 

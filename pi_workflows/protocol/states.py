@@ -232,6 +232,7 @@ class ParkReason(enum.StrEnum):
     SOURCE_CHANGED = "workflowSourceChanged"
     NO_PROGRESS = "runnerNoProgress"
     EFFECT_AMBIGUOUS = "effectAmbiguous"
+    SETTINGS_BROKEN = "settingsChainBroken"
     CRASHED = "runnerCrashed"
     TIMED_OUT = "runnerTimedOut"
     PROTOCOL_REJECTED = "protocolRejected"

@@ -21,6 +21,7 @@ from pi_workflows.protocol.definition import TIMEOUT_DEFAULT_MS
 from pi_workflows.protocol.states import EffectStatus, StepOutcome
 from pi_workflows.runner import transitions
 from pi_workflows.runner.crossings import carried, crossing_output
+from pi_workflows.runner.heard_settings import HeardSettings
 from pi_workflows.runner.history import Scope
 from pi_workflows.runner.messages import Call, CallResult, Purpose, bounded_text
 from pi_workflows.runner.outgoing import Outgoing, Steps
@@ -80,18 +81,21 @@ class Attempt:
         self._around = around
         self._timeout_ms: int | None = TIMEOUT_DEFAULT_MS
         self._reservation: Reservation | None = None
+        self._settings = HeardSettings(around.scope, around.outgoing)
 
     def open(self, started_at: int) -> None:
         """Announce the try; `started_at` is UTC epoch milliseconds."""
-        self._around.outgoing.add(
-            transitions.start_attempt(self.node, self.attempt_id, self._place.visit, started_at)
+        starts = transitions.start_attempt(
+            self.node, self.attempt_id, self._place.visit, started_at, self._settings.known
         )
+        self._around.outgoing.add(starts, self._settings.hear)
 
     def run(self) -> Steps[CallResult]:
         """Do all that the node asks for and say how it ended."""
         crossing = self.node.crossing
         if isinstance(crossing, Leaving) and crossing.validate is None:
-            return self._within_output_limit(self._crossed(self._carried(crossing)))
+            leaves = CallResult(outcome=StepOutcome.OK, output=self._carried(crossing))
+            return self._within_output_limit(self._crossed(leaves))
         failure = yield from self._bind_timeout()
         if failure is not None:
             return failure
@@ -107,15 +111,30 @@ class Attempt:
         if late and self.node.look is not None and self._reservation is not None:
             result = yield from self._look_after_deadline(self.node.look, result)
         if crossing is not None and result.outcome is StepOutcome.OK:
-            result = self._crossed(result.output)
+            result = self._crossed(result)
+        return self._within_output_limit(result)
+
+    def reruns(self) -> Steps[bool]:
+        """Record how a settings route ended, unless its settings have changed meanwhile.
+
+        Then it has to run again, by itself and as the same try; nothing else was recorded.
+        """
+        told = (yield from self._around.outgoing.commit())[-1]
+        self._settings.hear(told)
+        return told.get("reruns") is True
+
+    def run_again(self) -> Steps[CallResult]:
+        """Run a settings route once more, on what its settings are now."""
+        result = yield from self._call(Purpose.NODE, self._timeout_ms)
         return self._within_output_limit(result)
 
     def _carried(self, leaving: Leaving) -> JsonValue:
         assert self._around.child is not None
         return carried(self._around.child, leaving, self._around.scope.outputs)
 
-    def _crossed(self, made: JsonValue) -> CallResult:
-        output = crossing_output(self.node, self._place.visit, made)
+    def _crossed(self, made: CallResult) -> CallResult:
+        assert self._around.child is not None
+        output = crossing_output(self.node, self._around.child, self._place.visit, made)
         return CallResult(outcome=StepOutcome.OK, output=output)
 
     def close(self, result: CallResult) -> int | None:
@@ -213,6 +232,7 @@ class Attempt:
         self, purpose: Purpose, timeout_ms: int | None, reservation: Reservation | None = None
     ) -> Steps[CallResult]:
         node, around = self.node, self._around
+        settings = yield from self._settings.copy()
         reservation = reservation or self._reservation
         late = CallResult(
             outcome=StepOutcome.TIMED_OUT,
@@ -232,6 +252,7 @@ class Attempt:
             outputs=MappingProxyType(around.scope.outputs),
             results=MappingProxyType(around.scope.results),
             effect=None if reservation is None else self._identify(reservation),
+            settings=settings,
             timeout_ms=timeout_ms,
             abandon=around.outgoing.advance(self._abandonment(late, reservation)),
         )

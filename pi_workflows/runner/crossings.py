@@ -8,17 +8,26 @@ from pi_workflows.authoring.mounts import Entry, Leaving
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.definition import exit_of
 from pi_workflows.protocol.version import INCLUDE_ENTRY
+from pi_workflows.runner.messages import CallResult
 
 
-def crossing_output(node: NodeDefinition, visit: int, made: JsonValue) -> JsonObject:
+def crossing_output(
+    node: NodeDefinition, child: Definition[Any], visit: int, result: CallResult
+) -> JsonObject:
     """Return what a transition records.
 
     Args:
+        child: the workflow that is entered or left.
         visit: of the transition; a failed entry ends the run, so it is the invocation's number.
-        made: the child's input on the way in, what is carried out on the way out.
+        result: what was made: the child's input on the way in, and its settings if it declares
+            some; what is carried out on the way out.
     """
+    made = result.output
     if isinstance(node.crossing, Entry):
-        return {"schema": INCLUDE_ENTRY, "invocation": visit, "input": made}
+        entered: JsonObject = {"schema": INCLUDE_ENTRY, "invocation": visit, "input": made}
+        if child.settings is not None:
+            entered["settings"] = result.settings
+        return entered
     assert isinstance(node.crossing, Leaving)
     return {"exit": node.crossing.exit_name, "output": made}
 

@@ -12,6 +12,7 @@ What it guarantees:
 - a failed try that its node's retry lets follow by another one is closed without a step;
 - an accepted output never runs again: resume goes on behind the last recorded step, or re-runs
   the one attempt that was interrupted, under the same visit number;
+- a settings route counts only for the settings that stand when it is recorded;
 - the first refusal ends the loop: nothing is proposed on top of a state the server denies.
 """
 
@@ -138,6 +139,9 @@ class Engine:
         attempt.open(started_at)
         result = yield from attempt.run()
         retry_in_ms = attempt.close(result)
+        while node.settings_route and (yield from attempt.reruns()):
+            result = yield from attempt.run_again()
+            retry_in_ms = attempt.close(result)
         step = StepResult(
             attempt_id=attempt.attempt_id,
             node_id=node.node_id,

@@ -10,6 +10,7 @@ from typing import Any, cast
 from pi_workflows.authoring.context import StepResult
 from pi_workflows.authoring.definition import Definition, NodeDefinition
 from pi_workflows.authoring.mounts import Entry
+from pi_workflows.authoring.settings_copy import SettingsCopy
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import StepOutcome
 
@@ -26,6 +27,7 @@ class Scope:
         results: latest result per node, whatever its outcome.
         visits: recorded steps per node, the transitions into and out of mounts among them.
         steps_before: steps of authored nodes in the whole run before it began.
+        settings: as last heard; None before the first try, and when there are none.
     """
 
     input: JsonValue = None
@@ -33,6 +35,7 @@ class Scope:
     results: dict[str, StepResult] = field(default_factory=dict)
     visits: dict[str, int] = field(default_factory=dict)
     steps_before: int = 0
+    settings: SettingsCopy[JsonValue] | None = None
 
     def record(self, name: str, step: StepResult) -> None:
         """Take a step as the newest one under the name that this scope knows its node by."""

@@ -7,6 +7,7 @@ from typing import Final, Protocol, TypeAlias
 
 from pi_workflows.authoring.context import EffectIdentity, StepResult
 from pi_workflows.authoring.definition import NodeDefinition
+from pi_workflows.authoring.settings_copy import SettingsCopy
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import StepOutcome, WorkerMessageOutcome
 
@@ -66,6 +67,7 @@ class Call:
         results: latest result per node, whatever its outcome.
         attempt_id: which try it belongs to.
         effect: the reserved effect; None for a node that declares none.
+        settings: as stored, of the node's workflow; None when it declares none.
         timeout_ms: budget, counted from the moment the code starts; None is unlimited.
         abandon: what must be sent if the code ignores its deadline: it records the time-out and
             nothing after it, because the process has to end then.
@@ -81,6 +83,7 @@ class Call:
     outputs: Mapping[str, JsonValue]
     results: Mapping[str, StepResult]
     effect: EffectIdentity | None
+    settings: SettingsCopy[JsonValue] | None = None
     timeout_ms: int | None
     abandon: Send
 
@@ -101,6 +104,7 @@ class CallResult:
         returned: whether the code did its work and only its output was refused: the effect is
             applied then, and the try is the last one.
         final: whether no declared retry may follow.
+        settings: what the settings of an included workflow are at first; of its entry alone.
     """
 
     outcome: StepOutcome
@@ -111,6 +115,7 @@ class CallResult:
     uncertain: bool = False
     returned: bool = False
     final: bool = False
+    settings: JsonValue = None
 
 
 class ExitReason(enum.StrEnum):

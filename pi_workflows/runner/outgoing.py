@@ -4,7 +4,7 @@ Everything that has to be recorded between two pieces of user code travels in on
 too large for it goes ahead, in parts, and is named by reference. The first refusal ends the loop.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TypeAlias, TypeVar, cast
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -16,6 +16,10 @@ from pi_workflows.runner.messages import Call, CallResult, Ending, ExitReason, R
 _T = TypeVar("_T")
 Steps: TypeAlias = Generator[Send | Call, Reply | CallResult, _T]
 """A part of the loop: yields messages and calls, and returns something."""
+
+
+Hear: TypeAlias = Callable[[JsonObject], None]
+"""Takes the reply to one transition."""
 
 
 class LoopEnded(Exception):
@@ -35,12 +39,16 @@ class Outgoing:
 
     def __init__(self) -> None:
         self._revision: int | None = None
-        self._unsent: list[JsonObject] = []
+        self._unsent: list[tuple[JsonObject, Hear | None]] = []
         self.bodies = Bodies()
 
-    def add(self, transition: JsonObject) -> None:
-        """Let a transition travel with the next message."""
-        self._unsent.append(transition)
+    def add(self, transition: JsonObject, hear: Hear | None = None) -> None:
+        """Let a transition travel with the next message.
+
+        Args:
+            hear: is given the reply to it; None when nobody waits for one.
+        """
+        self._unsent.append((transition, hear))
 
     def commit(self) -> Steps[list[JsonObject]]:
         """Send what is unsent and return one reply per transition, in order.
@@ -50,7 +58,8 @@ class Outgoing:
         """
         batch: list[JsonObject] = []
         large: dict[str, bytes] = {}
-        for transition in self._unsent:
+        unsent = self._unsent
+        for transition, _ in unsent:
             placed, lifted = self.bodies.lift(transition)
             batch.append(placed)
             large |= lifted
@@ -62,7 +71,11 @@ class Outgoing:
         if not batch:
             return []
         reply = yield from self._exchange(self.advance(batch))
-        return cast("list[JsonObject]", reply.result.get("transitions", []))
+        replies = cast("list[JsonObject]", reply.result.get("transitions", []))
+        for (_, hear), told in zip(unsent, replies, strict=False):
+            if hear is not None:
+                hear(told)
+        return replies
 
     def body(self, holder: JsonObject, name: str) -> Steps[JsonValue]:
         """Return a value of a reply, read in parts if the reply only names it.

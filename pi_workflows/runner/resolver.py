@@ -12,10 +12,10 @@ import sys
 import threading
 import traceback
 import unicodedata
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from inspect import iscoroutine
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.definition import Definition
@@ -37,8 +37,10 @@ from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_DONE, take_connect
 from pi_workflows.runner.messages import bounded_text
 from pi_workflows.runner.sources import DISK_SOURCES, Sources
 
+T = TypeVar("T")
+
 TITLE_TIMEOUT_S: Final = 30.0
-"""Bound of the callback that makes a run's title."""
+"""Bound of the callbacks that make a run's title and its initial settings."""
 
 TITLE_CHARS_MAX: Final = 200
 """A title is a label in lists."""
@@ -68,7 +70,8 @@ def resolve(
 
     Args:
         request: `pi-workflows.resolve-request.v1`.
-        title_timeout_s: a title callback that takes longer is refused; it may go on running.
+        title_timeout_s: a callback that makes the title or the initial settings and takes longer
+            is refused; it may go on running.
 
     Returns:
         `{"outcome":"resolved",…}` or `{"outcome":"refused","code","message","detail"?}`, where
@@ -108,6 +111,8 @@ def _resolve(request: JsonObject, title_timeout_s: float, sources: Sources) -> J
         "definitionDigest": definition.digest(),
         "input": normalised,
     }
+    if definition.settings is not None:
+        answer["settings"] = _settings(definition, normalised, path.parent, title_timeout_s)
     title = _title(definition, normalised, path.parent, title_timeout_s)
     if title is not None:
         answer["title"] = title
@@ -148,26 +153,61 @@ def _title(
     callback = definition.title
     if callback is None or isinstance(callback, str):
         return _checked(callback, f'workflow "{definition.name}": the title')
-    given: list[object] = []
-    failed: list[BaseException] = []
 
-    def ask() -> None:
-        try:
-            value = callback(definition.input_codec.load(normalised), definition.name)
-            given.append(_finish(value) if iscoroutine(value) else value)
-        except BaseException as error:  # noqa: BLE001 - foreign code, on a thread of its own
-            failed.append(error)
+    def ask() -> object:
+        value = callback(definition.input_codec.load(normalised), definition.name)
+        return _finish(value) if iscoroutine(value) else value
 
-    thread = threading.Thread(target=ask, name="title", daemon=True)
-    thread.start()
-    thread.join(timeout_s)
     where = f'workflow "{definition.name}": the title callback'
-    if failed:
-        text = f"{where} failed: {describe(failed[0], directory)}"
-        raise _Refused(ErrorCode.TITLE_FAILED, bounded_text(text)) from failed[0]
+    given, failed = _within(timeout_s, ask)
+    if failed is not None:
+        text = f"{where} failed: {describe(failed, directory)}"
+        raise _Refused(ErrorCode.TITLE_FAILED, bounded_text(text)) from failed
     if not given:
         raise _Refused(ErrorCode.TITLE_TIMEOUT, f"{where} took longer than {timeout_s:g} s.")
     return _checked(given[0], where)
+
+
+def _settings(
+    definition: Definition, normalised: JsonValue, directory: Path, timeout_s: float
+) -> JsonValue:
+    """Return the settings that the run begins with.
+
+    Raises:
+        _Refused: the callback failed or took too long.
+        SettingsRejected: they do not fit their model, or are too large.
+    """
+    given, failed = _within(timeout_s, lambda: definition.begin_settings(normalised))
+    if isinstance(failed, AuthoringError):
+        raise failed
+    where = f'workflow "{definition.name}": its initial settings'
+    if failed is not None:
+        text = f"{where} could not be made: {describe(failed, directory)}"
+        raise _Refused(ErrorCode.SETTINGS_REJECTED, bounded_text(text)) from failed
+    if not given:
+        text = f"{where} took longer than {timeout_s:g} s to make."
+        raise _Refused(ErrorCode.SETTINGS_REJECTED, text)
+    return given[0]
+
+
+def _within(timeout_s: float, ask: Callable[[], T]) -> tuple[list[T], BaseException | None]:
+    """Run foreign code on a thread of its own for so long, and return its value or its error.
+
+    Neither comes of code that takes longer; it may go on running.
+    """
+    given: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            given.append(ask())
+        except BaseException as error:  # noqa: BLE001 - foreign code, on a thread of its own
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="callback", daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    return given, failed[0] if failed else None
 
 
 def _checked(title: object, where: str) -> str | None:

@@ -34,9 +34,18 @@ class Reservation:
 
 
 def start_attempt(
-    node: NodeDefinition, attempt_id: str, visit: int, started_at: int
+    node: NodeDefinition,
+    attempt_id: str,
+    visit: int,
+    started_at: int,
+    settings_known: int | None = None,
 ) -> JsonObject:
-    """Open an attempt; `started_at` is UTC epoch milliseconds."""
+    """Open an attempt.
+
+    Args:
+        started_at: UTC epoch milliseconds.
+        settings_known: the change up to which its settings are known here; None when they are not.
+    """
     transition: JsonObject = {
         "type": "startAttempt",
         "attemptId": attempt_id,
@@ -47,6 +56,8 @@ def start_attempt(
     }
     if node.status_detail is not None:
         transition["statusDetail"] = node.status_detail
+    if settings_known is not None:
+        transition["settingsKnown"] = settings_known
     return transition
 
 

@@ -94,6 +94,34 @@ def test_a_title_that_fails_is_refused(title: str, project: Path) -> None:
     assert ask(project, {"count": 1})["code"] == "TITLE_FAILED"
 
 
+TUNED: Final = """
+from pi_workflows import Settings
+class Tune(BaseModel):
+    lane: str = "normal"
+def hang(_input):
+    threading.Event().wait()
+wf = Workflow("count", input=In, settings=Settings(Tune, initial={initial}))
+"""
+
+
+def ask_tuned(project: Path, initial: str, **options: Any) -> JsonObject:  # noqa: ANN401
+    write(project, body=TUNED.replace("{initial}", initial) + BODY)
+    return ask(project, {"count": 1, "label": "careful"}, **options)
+
+
+@pytest.mark.parametrize("initial", ["Tune(lane='careful')", "lambda i: Tune(lane=i.label)"])
+def test_the_initial_settings_come_with_the_answer(initial: str, project: Path) -> None:
+    answer = ask_tuned(project, initial)
+    assert answer["settings"] == {"lane": "careful"}
+    assert "settings" not in ask(write(project).parent, {"count": 1})
+
+
+@pytest.mark.parametrize("initial", ["{'lane': 5}", "lambda: 1 / 0", "hang", "lambda: 'x'"])
+def test_settings_that_cannot_begin_are_refused_at_the_start(initial: str, project: Path) -> None:
+    answer = ask_tuned(project, initial, title_timeout_s=0.2)
+    assert (answer["outcome"], answer["code"]) == ("refused", "SETTINGS_REJECTED")
+
+
 @pytest.mark.parametrize("title", ["'x' * 201", "lambda i: 'x' * 201"])
 def test_a_title_of_more_than_200_characters_is_refused(title: str, project: Path) -> None:
     write(project, title=title)

@@ -7,6 +7,7 @@ from typing import Any
 from pi_workflows.authoring.codec import ANY_JSON
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.definition import Definition
+from pi_workflows.authoring.settings_copy import SettingsCopy
 from pi_workflows.authoring.timeouts import Computed, budget_ms
 from pi_workflows.protocol.states import NodeType, StepOutcome
 from pi_workflows.runner.author_errors import describe
@@ -93,7 +94,7 @@ class Executor:
         """Return what the user code of a call is given.
 
         Raises:
-            BaseException: the input does not fit its declared type any more.
+            BaseException: input or settings do not fit their declared types any more.
         """
         view = self._view(call)
         return Ctx(
@@ -110,6 +111,7 @@ class Executor:
             publish=self._publisher(call, cancellation, NodeType.ACTION),
             processes=self._processes(call),
             batches=self._batches(call, cancellation),
+            settings=_settings(view.definition, call),
         )
 
     def _view(self, call: Call) -> "_View":
@@ -197,3 +199,12 @@ class Executor:
 def _acts(call: Call) -> bool:
     """Say whether the function of an action is to run."""
     return call.purpose is Purpose.NODE and call.node.node_type is NodeType.ACTION
+
+
+def _settings(definition: Definition, call: Call) -> SettingsCopy[Any] | None:
+    """Return a call's settings as their declared type."""
+    copy = call.settings
+    if copy is None or definition.settings is None:
+        return None
+    value = definition.settings.codec.load(copy.value)
+    return SettingsCopy(copy.scope_id, copy.change_number, value)
