@@ -91,6 +91,7 @@ async def resolve(
         "workflow": workflow,
         "input": run_input,
         "home": str(services.home),
+        "originSessionId": None,  # What local clients start belongs to no conversation.
     }
     try:
         frame = encode_frame(request)

@@ -1,5 +1,23 @@
 """The authoring API: write workflows as decorated functions and typed edges between them."""
 
+from pi_workflows.authoring.answers import (
+    After,
+    Choice,
+    Choices,
+    HumanAnswer,
+    TextInput,
+    choice,
+    text_input,
+)
+from pi_workflows.authoring.card import (
+    Block,
+    Card,
+    bullets,
+    fields,
+    paragraph,
+    preformatted,
+    section,
+)
 from pi_workflows.authoring.command_batch import (
     BatchCommand,
     BatchItemResult,
@@ -14,6 +32,7 @@ from pi_workflows.authoring.effects import EffectSpec, idempotent, manual, obser
 from pi_workflows.authoring.errors import (
     AuthoringError,
     BatchRefused,
+    CardRefused,
     DefinitionError,
     EffectMissing,
     InputRejected,
@@ -26,6 +45,7 @@ from pi_workflows.authoring.errors import (
     UpdateRefused,
 )
 from pi_workflows.authoring.handles import Exit, Mount, MountExit, Node
+from pi_workflows.authoring.notice import Notified
 from pi_workflows.authoring.observation import (
     Absent,
     Applied,
@@ -45,6 +65,7 @@ from pi_workflows.authoring.workflow import Workflow
 
 __all__ = [
     "Absent",
+    "After",
     "Allow",
     "Applied",
     "AuthoringError",
@@ -53,6 +74,11 @@ __all__ = [
     "BatchKind",
     "BatchOutcome",
     "BatchRefused",
+    "Block",
+    "Card",
+    "CardRefused",
+    "Choice",
+    "Choices",
     "Command",
     "CommandBatchResult",
     "ControlRoute",
@@ -63,11 +89,13 @@ __all__ = [
     "EffectMissing",
     "EffectSpec",
     "Exit",
+    "HumanAnswer",
     "InputRejected",
     "Mount",
     "MountExit",
     "Node",
     "NotJsonError",
+    "Notified",
     "Observation",
     "OutputMissing",
     "Problem",
@@ -80,6 +108,7 @@ __all__ = [
     "SettingsRejected",
     "ShellResult",
     "StepResult",
+    "TextInput",
     "Unknown",
     "Unlimited",
     "Update",
@@ -89,9 +118,16 @@ __all__ = [
     "absent",
     "allow",
     "applied",
+    "bullets",
+    "choice",
+    "fields",
     "idempotent",
     "manual",
     "observe",
+    "paragraph",
+    "preformatted",
     "progress",
+    "section",
+    "text_input",
     "unknown",
 ]

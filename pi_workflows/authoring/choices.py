@@ -1,21 +1,28 @@
 """What a switch can meet at a path, read from the declared output type."""
 
 from enum import Enum
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from pi_workflows.authoring.codec import type_label
-from pi_workflows.authoring.route import Route
+from pi_workflows.authoring.route import Decision
 from pi_workflows.protocol.definition import case_text
 
-ROUTE_PATH: Final = "$.route"
 
+def route_path(declared: object) -> str | None:
+    """Return the path at which a declared output decides the way, `$.route` for a `Route`.
 
-def is_route(declared: object) -> bool:
-    """Say whether a declared output type is a `Route` of an enum of texts, numbers or booleans."""
-    named = isinstance(declared, type) and issubclass(declared, Route)
-    return named and declared_choices(declared, ROUTE_PATH) is not None
+    None for an output that is no decision between texts, numbers or booleans of one enum.
+    """
+    if not isinstance(declared, type) or not issubclass(declared, Decision):
+        return None
+    field = declared.model_fields.get(declared.decided_by)
+    if field is None:
+        return None
+    path = f"$.{_stored_name(declared.decided_by, field)}"
+    return None if declared_choices(declared, path) is None else path
 
 
 def declared_choices(declared: object, path: str) -> dict[str, str] | None:
@@ -51,6 +58,10 @@ def _member_type(declared: object, name: str) -> Any:  # noqa: ANN401 - a type f
     if not isinstance(declared, type) or not issubclass(declared, BaseModel):
         return None
     for field_name, field in declared.model_fields.items():
-        if (field.serialization_alias or field.alias or field_name) == name:
+        if _stored_name(field_name, field) == name:
             return field.annotation
     return None
+
+
+def _stored_name(name: str, field: FieldInfo) -> str:
+    return field.serialization_alias or field.alias or name

@@ -6,6 +6,7 @@ from typing import Any
 
 from pi_workflows.authoring.callables import is_async, return_type, with_context
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
+from pi_workflows.authoring.conversation import AgentOptions, Conversation
 from pi_workflows.authoring.definition import Look, NodeDefinition, ShellOptions
 from pi_workflows.authoring.effects import EffectSpec, effect_problem
 from pi_workflows.authoring.errors import Location, Problems
@@ -38,6 +39,24 @@ from pi_workflows.protocol.states import NodeType
 INVALID = ErrorCode.DEFINITION_INVALID
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What a node that talks asks or says, unchecked.
+
+    Attributes:
+        decorator: its name, as an author writes it.
+        output: type of the answer.
+        returns: type of what the function gives; None for any JSON.
+        what: that the function gives, for error texts.
+    """
+
+    decorator: str
+    options: Conversation
+    output: object
+    returns: type | None
+    what: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
     """What a decorator was given, unchecked."""
@@ -51,6 +70,12 @@ class NodeOptions:
     updates: object = None
     retry: object = None
     settings_route: bool = False
+    asking: Asking | None = None
+
+    @property
+    def decorator(self) -> str:
+        """Name of the decorator, as an author writes it."""
+        return self.node_type.value if self.asking is None else self.asking.decorator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +88,17 @@ class DeclaredNode:
     retry: RetryRule | None
     location: Location
 
+    @property
+    def chooses(self) -> bool:
+        """Whether a model chooses in it where the run goes."""
+        asking = self.options.asking
+        asked = None if asking is None else asking.options
+        return isinstance(asked, AgentOptions) and asked.members is not None
+
     def codec(self, local_names: Mapping[str, Any], problems: Problems) -> Codec:
         """Return the output codec, or note why the declared type has none."""
         try:
+            self._check_asking(local_names, problems)
             return Codec(self._output_type(local_names))
         except (NameError, SyntaxError, TypeError) as error:
             message = f"its return annotation cannot be read: {error}."
@@ -97,9 +130,25 @@ class DeclaredNode:
             retry=self.retry,
             location=self.location,
             settings_route=options.settings_route,
+            conversation=None if options.asking is None else options.asking.options,
         )
 
+    def _check_asking(self, local_names: Mapping[str, Any], problems: Problems) -> None:
+        """Note that a node which talks has a function of another kind."""
+        asking = self.options.asking
+        if asking is None or asking.returns is None:
+            return
+        declared = return_type(self.handle.fn, local_names)
+        wanted = asking.returns
+        if declared is Any or (isinstance(declared, type) and issubclass(declared, wanted)):
+            return
+        message = f"its function returns {asking.what}; annotate it: -> {wanted.__name__}."
+        node = self.handle.node_id
+        problems.add(INVALID, message, node=node, location=self.location)
+
     def _output_type(self, local_names: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a type form
+        if self.options.asking is not None:
+            return self.options.asking.output
         shell = self.options.shell
         if shell is None:
             return return_type(self.handle.fn, local_names)
@@ -168,7 +217,9 @@ def _broken_rules(name: str, fn: Callable[..., Any], options: NodeOptions) -> It
     yield node_name_rule(name)
     yield function_rule(fn)
     yield status_detail_rule(options.status_detail)
-    if options.node_type is not NodeType.COMPUTE:
+    if options.asking is not None:
+        yield from options.asking.options.broken_rules()
+    elif options.node_type is not NodeType.COMPUTE:
         yield effect_problem(options.effect)
         yield request_rule(options.request)
     if options.shell is not None:

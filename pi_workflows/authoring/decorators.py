@@ -1,4 +1,4 @@
-"""What `@wf.compute()`, `@wf.action()` and `@wf.shell()` give: they turn functions into handles.
+"""What `@wf.compute()`, `@wf.shell()` and the others give: they turn functions into handles.
 
 A plain and an async function, with or without the context, are all welcome; the overloads let a
 type checker find the output type in each case.
@@ -12,6 +12,7 @@ from pi_workflows.authoring.handles import Node
 from pi_workflows.authoring.shell import Command
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+A = TypeVar("A")
 T = TypeVar("T")
 
 Declare = Callable[[Callable[..., Any]], Node[Any]]
@@ -58,6 +59,31 @@ class ShellDecorator(Generic[I, T]):
     def __call__(self, fn: Callable[[], Command]) -> Node[T]: ...
     @overload
     def __call__(self, fn: Callable[[], Coroutine[Any, Any, Command]]) -> Node[T]: ...
+    def __call__(self, fn: Callable[..., Any]) -> Node[Any]:
+        """Declare the function as a node.
+
+        Raises:
+            DefinitionError: it is no function, or the workflow is built already.
+        """
+        return self._declare(fn)
+
+
+class AskingDecorator(Generic[I, A, T]):
+    """Makes a node whose function returns what is asked or said; the output is the answer."""
+
+    __slots__ = ("_declare",)
+
+    def __init__(self, declare: Declare) -> None:
+        self._declare = declare
+
+    @overload
+    def __call__(self, fn: Callable[[Ctx[I]], A]) -> Node[T]: ...
+    @overload
+    def __call__(self, fn: Callable[[Ctx[I]], Coroutine[Any, Any, A]]) -> Node[T]: ...
+    @overload
+    def __call__(self, fn: Callable[[], A]) -> Node[T]: ...
+    @overload
+    def __call__(self, fn: Callable[[], Coroutine[Any, Any, A]]) -> Node[T]: ...
     def __call__(self, fn: Callable[..., Any]) -> Node[Any]:
         """Declare the function as a node.
 

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 
 from pi_workflows.authoring.codec import ANY_JSON, Codec, broken_rules
 from pi_workflows.authoring.context import Ctx
+from pi_workflows.authoring.conversation import Conversation
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.errors import InputRejected, Location
 from pi_workflows.authoring.mounts import Entry, ExitDefinition, Include, Leaving, Mounted
@@ -73,7 +74,7 @@ class NodeDefinition:
             `is_async`. A shell node's returns the `Command`.
         codec: of the output.
         status_detail: text shown while the node runs; None shows nothing.
-        effect: None for compute nodes, and only for them.
+        effect: None for all but action and shell nodes.
         look: None for all but nodes whose effect is observed.
         request: gives the effect's request payload (it may be async); None stands for
             `{input, outputs}`.
@@ -84,6 +85,7 @@ class NodeDefinition:
             root's. An entry is its parent's code, an exit its child's.
         crossing: which mount it enters or leaves; None for nodes that authors declare.
         settings_route: it runs again when settings change before it is recorded.
+        conversation: what a node that talks asks or says; its function gives it. None for others.
     """
 
     node_id: str
@@ -102,6 +104,7 @@ class NodeDefinition:
     mount_path: str = ""
     crossing: Entry | Leaving | None = None
     settings_route: bool = False
+    conversation: Conversation | None = None
 
     @property
     def local_id(self) -> str:

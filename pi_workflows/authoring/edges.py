@@ -1,18 +1,15 @@
 """How edges are drawn between the nodes of a workflow: one call per edge."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from pi_workflows.authoring.callables import caller_location
-from pi_workflows.authoring.choices import ROUTE_PATH
 from pi_workflows.authoring.control_loop import ControlRoute, broken_loop_rules
 from pi_workflows.authoring.errors import Problems
 from pi_workflows.authoring.graph import INVALID, DeclaredEdge
-from pi_workflows.authoring.handles import MountExit, Node, Source, Target
-from pi_workflows.authoring.route import K, Route
+from pi_workflows.authoring.handles import Node, Source, Target
+from pi_workflows.authoring.route import Decision, K
 from pi_workflows.protocol.definition import OUTCOME_PATH
-
-_EXIT_ROUTE_PATH: Final = "$.output.route"
 
 
 class Edges:
@@ -44,10 +41,13 @@ class Edges:
         """
         self._switch("wf.switch", node, on, cases)
 
-    def route(self, node: Source[Route[K]], cases: Mapping[K, Target]) -> None:
-        """Choose the target by the `route` of the node's output; every member needs a case."""
-        path = _EXIT_ROUTE_PATH if isinstance(node, MountExit) else ROUTE_PATH
-        self._switch("wf.route", node, path, cases)
+    def route(self, node: Source[Decision[K]], cases: Mapping[K, Target]) -> None:
+        """Choose the target by what the node decides; every member of the enum needs a case.
+
+        Args:
+            node: its output is a `Route`, or the `HumanAnswer` of a human decision.
+        """
+        self._switch("wf.route", node, None, cases)
 
     def on_outcome(
         self,
@@ -72,7 +72,7 @@ class Edges:
 
     def control_loop(
         self,
-        decide: Node[Route[K]],
+        decide: Node[Decision[K]],
         *,
         return_to: Target,
         routes: Mapping[K, ControlRoute],
@@ -95,9 +95,7 @@ class Edges:
             return
         call = "wf.control_loop"
         cases = {key: route["to"] for key, route in routes.items()}
-        self._draw(
-            DeclaredEdge(call=call, source=decide, location=location, on=ROUTE_PATH, cases=cases)
-        )
+        self._draw(DeclaredEdge(call=call, source=decide, location=location, cases=cases))
         for route in routes.values():
             for source in route.get("returns", ()):
                 self._draw(DeclaredEdge(call=call, source=source, location=location, to=return_to))

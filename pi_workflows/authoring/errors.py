@@ -12,7 +12,8 @@
     ├── EffectMissing     a node that declares no effect was asked for one
     ├── UpdateRefused     an update was not taken
     ├── ProcessRefused    a process was not taken into care, or not given back
-    └── BatchRefused      a command batch breaks a rule; none of its commands ran
+    ├── BatchRefused      a command batch breaks a rule; none of its commands ran
+    └── CardRefused       the card of a human decision breaks a rule
 
 Texts name workflow, node or field, rule and fix, and never repeat payload text.
 """
@@ -242,6 +243,14 @@ class BatchRefused(AuthoringError):
     def __init__(self, why: str) -> None:
         code = "BATCH_REFUSED"
         super().__init__(code, why, f"BatchRefused [{code}] {why}")
+
+
+class CardRefused(AuthoringError):
+    """What a person is to see of a decision breaks a rule."""
+
+    def __init__(self, why: str) -> None:
+        code = "CARD_REFUSED"
+        super().__init__(code, why, f"CardRefused [{code}] {why}")
 
 
 class Problems:

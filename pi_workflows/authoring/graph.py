@@ -8,7 +8,7 @@ from typing import Any, Final
 from pi_workflows.authoring.choices import (
     choices_label,
     declared_choices,
-    is_route,
+    route_path,
 )
 from pi_workflows.authoring.errors import Location, Problems
 from pi_workflows.authoring.handles import Mount, MountExit, Node
@@ -38,7 +38,7 @@ class DeclaredEdge:
     Attributes:
         call: the call as an author writes it, for the error text.
         to: target of a plain edge; None for a switch.
-        on: path of a switch; None for a plain edge.
+        on: path of a switch; None for a plain edge, and where the node's output says it.
         cases: targets of a switch by value; None for a plain edge.
     """
 
@@ -106,6 +106,16 @@ class Graph:
     def has_edge(self, source: str) -> bool:
         """Say whether an edge from a node was drawn, sound or not."""
         return source in self._declared_at
+
+    def check_chosen(self, node_id: str, location: Location) -> None:
+        """Note that nothing follows what is chosen in a node."""
+        path, edge = route_path(self._output(node_id)), self._edges.get(node_id)
+        routed = isinstance(edge, SwitchEdge) and edge.on == path
+        if path is None or routed or (self.has_edge(node_id) and edge is None):
+            return  # What is wrong with it was noted where it was declared or drawn.
+        message = "nothing follows its choice."
+        fix = f"Add wf.route({node_id}, {{...}}) with a case for each choice."
+        self._note("EDGE_CASES", node_id, message, location, fix)
 
     def start(self, node: object, location: Location) -> str | None:
         """Return the id of the start node, or note why there is none."""
@@ -205,17 +215,16 @@ class Graph:
         self._note(code, source, message, location, fix)
 
     def _add_switch(self, source: str, declared: DeclaredEdge) -> None:
-        if declared.call in ROUTING_CALLS and not is_route(self._output(source)):
-            message = f"it returns no Route; annotate it: def {source}(...) -> Route[SomeEnum]."
-            if exit_of(source) is not None:
-                message = "it is not known to carry a Route; use wf.switch instead."
-            self._invalid(source, declared, message)
-            return
-        broken = switch_path_rule(declared.on)
+        given = declared.on
+        if declared.call in ROUTING_CALLS:
+            given = self._route_path(source, declared)
+            if given is None:
+                return
+        broken = switch_path_rule(given)
         if broken is not None:
             self._invalid(source, declared, broken)
             return
-        on = str(declared.on)
+        on = str(given)
         cases = self._cases(source, declared)
         broken = outcome_cases_rule(on, cases)
         if broken is not None:
@@ -224,6 +233,22 @@ class Graph:
         self._edges[source] = SwitchEdge(
             on, {text: target for text, target in cases.items() if target is not None}
         )
+
+    def _route_path(self, source: str, declared: DeclaredEdge) -> str | None:
+        """Return where the source decides, or note that it does not."""
+        path = route_path(self._output(source))
+        if exit_of(source) is None:
+            if path is None:
+                message = (
+                    f"it returns no Route; annotate it: def {source}(...) -> Route[SomeEnum]."
+                )
+                self._invalid(source, declared, message)
+            return path
+        if path is None:
+            message = "it is not known to carry a Route; use wf.switch instead."
+            self._invalid(source, declared, message)
+            return None
+        return path.replace("$", "$.output", 1)
 
     def _cases(self, source: str, declared: DeclaredEdge) -> dict[str, str | None]:
         """Return the target by case text; None stands for a target that was refused."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pi_workflows.authoring.callables import is_async, takes, with_context, yields
 from pi_workflows.protocol.canonical import INTEGER_MAX
 from pi_workflows.protocol.definition import OUTCOME_PATH
-from pi_workflows.protocol.states import NodeType, StepOutcome
+from pi_workflows.protocol.states import StepOutcome
 
 RESERVED_NAMES: Final = frozenset(
     {
@@ -65,12 +65,17 @@ def node_name_rule(name: object, kind: str = "a node") -> str | None:
     return None
 
 
+def positive_rule(number: object, name: str = "it") -> str | None:
+    """Check a whole number that has to be above 0; `name` is what the text calls it."""
+    whole = isinstance(number, int) and not isinstance(number, bool)
+    if not whole or not 1 <= number <= INTEGER_MAX:  # type: ignore[operator]
+        return f"{name} is a whole number of at least 1."
+    return None
+
+
 def max_steps_rule(max_steps: object) -> str | None:
     """Check a step bound."""
-    whole = isinstance(max_steps, int) and not isinstance(max_steps, bool)
-    if not whole or not 1 <= max_steps <= INTEGER_MAX:  # type: ignore[operator]
-        return "max_steps is a whole number of at least 1."
-    return None
+    return positive_rule(max_steps, "max_steps")
 
 
 def title_rule(title: object) -> str | None:
@@ -96,11 +101,11 @@ def source_rule(source: object) -> str | None:
     return "source is the path of the workflow's own file; write source=__file__."
 
 
-def callable_rule(fn: object, node_type: NodeType) -> str | None:
+def callable_rule(fn: object, decorator: str) -> str | None:
     """Check that a decorator stands on a function."""
     if callable(fn):
         return None
-    return f"@wf.{node_type.value}(...) decorates a function, not a {type(fn).__name__}."
+    return f"@wf.{decorator}(...) decorates a function, not a {type(fn).__name__}."
 
 
 def function_rule(fn: Callable[..., Any]) -> str | None:
@@ -144,8 +149,7 @@ def nonzero_exit_rule(allow_nonzero_exit: object) -> str | None:
 
 def output_chars_rule(max_output_chars: object) -> str | None:
     """Check the output bound of a shell node."""
-    broken = max_steps_rule(max_output_chars)
-    return None if broken is None else "max_output_chars is a whole number of at least 1."
+    return positive_rule(max_output_chars, "max_output_chars")
 
 
 def switch_path_rule(on: object) -> str | None:

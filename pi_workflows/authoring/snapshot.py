@@ -54,23 +54,29 @@ def _mount(path: str, child: "Definition") -> JsonObject:
 def _node(node: "NodeDefinition") -> JsonObject:
     stored: JsonObject = {"id": node.node_id, "type": node.node_type.value}
     stored.update(_place(node))
-    match node.timeout:
-        case Fixed(timeout_ms):
-            stored["timeoutMs"] = timeout_ms
-        case Unlimited():
-            stored["timeoutMs"] = None
-        case Computed():
-            stored["timeout"] = "dynamic"
-        case DefaultTimeout():
-            pass  # Absent means the engine's default.
+    stored.update(_timeout(node))
     if node.status_detail is not None:
         stored["statusDetail"] = node.status_detail
     stored.update(_effect(node))
+    if node.conversation is not None:
+        stored.update(node.conversation.stored())
     if node.retry is not None:
         stored["retry"] = node.retry.stored()
     if node.settings_route:
         stored["settingsRoute"] = True
     return stored
+
+
+def _timeout(node: "NodeDefinition") -> JsonObject:
+    match node.timeout:
+        case Fixed(timeout_ms):
+            return {"timeoutMs": timeout_ms}
+        case Unlimited():
+            return {"timeoutMs": None}
+        case Computed():
+            return {"timeout": "dynamic"}
+        case DefaultTimeout():
+            return {}  # Absent means the engine's default.
 
 
 def _place(node: "NodeDefinition") -> JsonObject:

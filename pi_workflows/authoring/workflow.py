@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
+from typing_extensions import override
+
 from pi_workflows.authoring.callables import caller_frame, caller_location, location_of, takes
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
 from pi_workflows.authoring.compiling import check_includes
-from pi_workflows.authoring.composition import Composition
 from pi_workflows.authoring.context import Ctx
+from pi_workflows.authoring.conversation_nodes import ConversationNodes
 from pi_workflows.authoring.declaration import DeclaredNode, NodeOptions, declare_node
 from pi_workflows.authoring.decorators import NodeDecorator, ShellDecorator
 from pi_workflows.authoring.definition import (
@@ -43,7 +45,7 @@ I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input ever
 T = TypeVar("T")
 
 
-class Workflow(Composition[I]):
+class Workflow(ConversationNodes[I]):
     """A workflow being written: decorate functions, draw edges between their handles, `build()`.
 
     Problems are collected while it is written, so that `build()` names all of them at once.
@@ -282,6 +284,9 @@ class Workflow(Composition[I]):
         graph = Graph(self._owner, declared, self._includes, problems)
         for edge in self._edges:
             graph.add(edge)
+        for node_id, node in self._nodes.items():
+            if node.chooses:
+                graph.check_chosen(node_id, node.location)
         exits = self._checked_exits(graph, codecs, problems)
         start_at = graph.start(start, location)
         if start_at is not None:
@@ -328,10 +333,11 @@ class Workflow(Composition[I]):
             problems.add(INVALID, message, location=self._location)
             return ANY_JSON
 
+    @override
     def _declare(self, fn: Callable[..., Any], options: NodeOptions) -> Node[Any]:
         self._refuse_if_built()
         location = location_of(fn) or caller_location()
-        broken = callable_rule(fn, options.node_type)
+        broken = callable_rule(fn, options.decorator)
         if broken is not None:
             self._problems.add(INVALID, broken, location=location)
             self._problems.fail()

@@ -13,6 +13,7 @@ import threading
 import traceback
 import unicodedata
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from inspect import iscoroutine
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, cast
@@ -30,6 +31,7 @@ from pi_workflows.protocol.frames import (
     encode_frame,
     parse_canonical,
 )
+from pi_workflows.protocol.states import NodeType
 from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST
 from pi_workflows.runner.author_errors import describe
 from pi_workflows.runner.children import FoundChildren
@@ -100,6 +102,7 @@ def _resolve(request: JsonObject, title_timeout_s: float, sources: Sources) -> J
     source, source_hash = sources.identify(path)
     children = FoundChildren(sources, project, home)
     definition = compile_definition(load_file(path, source), children, path)
+    _check_can_run(definition, request.get("originSessionId"))
     normalised = definition.accept_input(request["input"])
     answer: JsonObject = {
         "outcome": "resolved",
@@ -117,6 +120,37 @@ def _resolve(request: JsonObject, title_timeout_s: float, sources: Sources) -> J
     if title is not None:
         answer["title"] = title
     return answer
+
+
+def _check_can_run(definition: Definition, session_id: object) -> None:
+    """Refuse a workflow with nodes that nobody could carry out.
+
+    Args:
+        session_id: the conversation that the run is to belong to; None for none.
+
+    Raises:
+        _Refused: names all of them.
+    """
+    named = _named(definition, {NodeType.AGENT, NodeType.CHECKPOINT, NodeType.HUMAN})
+    if named:
+        text = (
+            f'workflow "{definition.name}": agent, checkpoint and human nodes cannot run yet: '
+            f"{named}. The workflow is sound; it can be checked and included, but not started."
+        )
+        raise _Refused(ErrorCode.NODE_CANNOT_RUN, text)
+    named = _named(definition, {NodeType.NOTIFY})
+    if named and session_id is None:
+        text = (
+            f'workflow "{definition.name}": {named} writes to the conversation that a run belongs '
+            "to, and this run would belong to none. Start it from a session."
+        )
+        raise _Refused(ErrorCode.NOTIFY_NEEDS_SESSION, text)
+
+
+def _named(definition: Definition, types: AbstractSet[NodeType]) -> str:
+    """Return the nodes of these types for people; empty when there are none."""
+    found = [node for node in definition.nodes.values() if node.node_type in types]
+    return ", ".join(f'node "{node.node_id}" ({node.node_type})' for node in found)
 
 
 def _mounts(

@@ -1,6 +1,10 @@
 """What mypy makes of workflows: good ones pass, mistakes are reported at their line.
 
-All snippets go through one run of mypy. A line that must be reported ends in `# error: <code>`.
+All snippets, and the examples, go through one run of mypy. A line that must be reported ends in
+`# error: <code>`. The eight mistakes that a type checker has to find in a workflow are
+`unknown_attribute_of_an_output`, `wrong_return_type`, `case_of_another_enum`,
+`route_on_a_node_without_one`, `mapper_of_the_wrong_type`, `default_choice_of_another_enum`,
+`text_as_target` and `context_of_another_input`.
 """
 
 import re
@@ -18,7 +22,8 @@ from enum import StrEnum
 from typing import Any
 from pydantic import BaseModel
 from pi_workflows import (
-    Command, Ctx, Node, Route, ShellResult, StepResult, Workflow, idempotent, manual,
+    After, Card, Choices, Command, Ctx, HumanAnswer, Node, Notified, Route, ShellResult,
+    StepResult, Workflow, choice, idempotent, manual, text_input,
 )
 
 class In(BaseModel):
@@ -147,6 +152,88 @@ wf.switch(fix[FIXED], "$.output", {"x": fix})
 wf.exit("over", fix[FIXED])
 workflow = wf.build(start=look)
 """,
+    "conversation": """
+class Say(StrEnum):
+    go = "go"
+    stop = "stop"
+    replan = "replan"
+
+answers = Choices(Say, {Say.go: choice("Go ahead"), Say.stop: choice("Stop here"),
+    Say.replan: choice("Change it", text_input("notes", "What should change?"))})
+
+@wf.compute()
+def draft(ctx: Ctx[In]) -> str:
+    before = ctx.get(ask)
+    return ctx.input.text if before is None else before.input["notes"]
+
+@wf.human(audience="operator", choices=answers,
+          on_timeout=After(timedelta(minutes=10), Say.go))
+def ask(ctx: Ctx[In]) -> Card:
+    plan = ctx.output(draft)
+    return Card(title="Run this plan?", subject={"plan": plan}, summary=plan)
+
+@wf.compute()
+def done(ctx: Ctx[In]) -> str:
+    return f"{ctx.output(ask).choice}: {ctx.output(draft)}"
+
+wf.edge(draft, ask)
+wf.route(ask, {Say.go: done, Say.stop: done, Say.replan: draft})
+a: Node[HumanAnswer[Say]] = ask
+
+@wf.agent(output=Elsewhere, validate=lambda given: given, allowed_tools=["read"])
+async def look(ctx: Ctx[In]) -> str:
+    return ctx.input.text
+b: Node[Elsewhere] = look
+
+@wf.agent()
+def loose() -> str:
+    return "x"
+c: Node[Any] = loose
+
+@wf.choose(Next)
+def pick(ctx: Ctx[In]) -> str:
+    return ctx.input.text
+d: Node[Route[Next]] = pick
+wf.route(pick, {Next.again: look, Next.enough: total})
+
+@wf.assistant_message(max_chars=280)
+def say() -> str:
+    return "x"
+e: Node[str] = say
+
+@wf.checkpoint(summary="?", answer=Elsewhere)
+def wait() -> None: ...
+f: Node[Elsewhere] = wait
+
+@wf.notify(kind="final")
+def tell(ctx: Ctx[In]) -> str:
+    return ctx.output(look).text
+g: Node[Notified] = tell
+wf.human(audience=lambda ctx: ctx.input.text, choices=answers)
+""",
+    "default_choice_of_another_enum": """
+class Ask(StrEnum):
+    go = "go"
+asked = Choices(Ask, {Ask.go: choice("Go")})
+@wf.human(audience="x", choices=asked, on_timeout=After(1, Other.again))  # error: misc
+def ask() -> Card:
+    return Card(title="x")
+""",
+    "choices_and_answers_of_another_kind": """
+asked = Choices(Next, {Next.again: choice("x"), Next.enough: choice("y")})
+@wf.human(audience="x", choices=asked)  # error: arg-type
+def ask() -> str:
+    return "x"
+@wf.agent(output=Elsewhere)  # error: arg-type
+def prompt() -> int:
+    return 1
+wf.agent(output=Elsewhere, validate=lambda given: given.nope)  # error: attr-defined
+wf.assistant_message(validate=str.strip)  # error: arg-type
+@wf.choose(Next)
+def pick() -> str:
+    return "x"
+wf.route(pick, {Other.again: total})  # error: misc
+""",
     "mapper_of_the_wrong_type": """
 child = Workflow("child", input=Elsewhere)
 @child.compute()
@@ -240,6 +327,12 @@ def use(ctx: Ctx[In]) -> int:
 """,
 }
 
+EXAMPLES: Final = {
+    path.name.removesuffix(".py").replace(".", "_"): path.read_text()
+    for path in sorted((ROOT / "examples").glob("*.py"))
+}
+TEXTS: Final = {name: HEAD + text for name, text in SNIPPETS.items()} | EXAMPLES
+
 REPORTED: Final = re.compile(r"(\w+)\.py:(\d+): error: .*\[([a-z-]+)\]$")
 
 
@@ -247,15 +340,15 @@ REPORTED: Final = re.compile(r"(\w+)\.py:(\d+): error: .*\[([a-z-]+)\]$")
 def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[tuple[int, str]]]:
     """Run mypy once; return (line, code) of its errors by snippet."""
     folder = tmp_path_factory.mktemp("snippets")
-    for name, text in SNIPPETS.items():
-        (folder / f"{name}.py").write_text(HEAD + text)
+    for name, text in TEXTS.items():
+        (folder / f"{name}.py").write_text(text)
     settings = folder / "mypy.ini"
     settings.write_text(f"[mypy]\nstrict = True\nmypy_path = {ROOT}\nfollow_imports = silent\n")
     cache = ROOT / ".mypy_cache" / "snippets"
     arguments = ["--config-file", str(settings), "--cache-dir", str(cache), "--no-pretty"]
     output, complaints, _ = api.run([*arguments, "--no-error-summary", str(folder)])
     assert not complaints
-    found: dict[str, set[tuple[int, str]]] = {name: set() for name in SNIPPETS}
+    found: dict[str, set[tuple[int, str]]] = {name: set() for name in TEXTS}
     for line in output.splitlines():
         match = REPORTED.search(line)
         if match is not None:
@@ -263,11 +356,11 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[tuple[in
     return found
 
 
-@pytest.mark.parametrize("name", SNIPPETS)
+@pytest.mark.parametrize("name", TEXTS)
 def test_mypy_reports_exactly_the_marked_lines(
     name: str, reported: dict[str, set[tuple[int, str]]]
 ) -> None:
-    lines = enumerate((HEAD + SNIPPETS[name]).splitlines(), start=1)
+    lines = enumerate(TEXTS[name].splitlines(), start=1)
     marked = {
         (number, line.partition("# error: ")[2]) for number, line in lines if "# error:" in line
     }

@@ -61,6 +61,7 @@ def test_a_malformed_workflow_name_is_refused(name: object) -> None:
 
 
 def test_a_workflow_without_nodes_and_start_is_refused() -> None:
+    """Case: B3."""
     wf = Workflow("flow")
     error = refusal(lambda: wf.build(start=None))  # type: ignore[arg-type]
     assert [problem.code for problem in error.problems] == ["DEFINITION_INVALID"] * 2
@@ -70,6 +71,7 @@ def test_a_workflow_without_nodes_and_start_is_refused() -> None:
 
 @pytest.mark.parametrize("max_steps", [0, -1, 1.5, True, "3", None, 2**53])
 def test_max_steps_is_a_positive_whole_number(max_steps: object) -> None:
+    """Case: B3."""
     assert "max_steps" in refusal(lambda: one_node(max_steps=max_steps)).message
 
 
@@ -85,6 +87,9 @@ def test_max_steps_is_100_when_unsaid() -> None:
         {"title": lambda: "x"},
         {"contract_id": ""},
         {"contract_id": "a b"},
+        {"contract_id": "x" * 129},
+        {"contract_id": "-x"},
+        {"contract_id": 3},
         {"presentation_prompt": 3},
         {"presentation_prompt": lambda _value: "x"},
         {"source": 3},
@@ -92,6 +97,7 @@ def test_max_steps_is_100_when_unsaid() -> None:
     ],
 )
 def test_an_option_of_the_wrong_kind_is_refused(options: dict[str, Any]) -> None:
+    """Case: B6."""
     error = refusal(lambda: one_node(**options))
     assert [problem.code for problem in error.problems] == ["DEFINITION_INVALID"]
     assert next(iter(options)) in error.message
@@ -105,6 +111,17 @@ def test_a_title_callback_may_take_the_input_alone_or_with_the_name() -> None:
     assert alone("x", "flow") == "of x"
     assert both("x", "flow") == "flow of x"
     assert one_node(title="text").title == "text"
+
+
+def test_a_contract_id_and_a_name_may_have_128_characters() -> None:
+    assert one_node(contract_id="x" * 128).contract_id == "x" * 128
+    assert one_node(contract_id="a.b_c:d-e").contract_id == "a.b_c:d-e"
+    assert one_node("x" * 128).name == "x" * 128
+
+
+def test_a_contract_id_is_part_of_the_snapshot_and_an_unsaid_one_is_not() -> None:
+    assert one_node(contract_id="c:1").snapshot()["contractId"] == "c:1"
+    assert "contractId" not in one_node().snapshot()
 
 
 def test_other_options_arrive_in_the_definition() -> None:

@@ -33,6 +33,11 @@ def node(ctx: Ctx[In]) -> int:
     return ctx.input.count
 workflow = wf.build(start=node)
 """
+TELLING_NOTHING: Final = """
+@wf.compute()
+def node(): return 1
+workflow = wf.build(start=node)
+"""
 
 
 @pytest.fixture
@@ -82,10 +87,32 @@ def test_an_async_title_is_awaited(project: Path) -> None:
 
 
 def test_a_title_that_hangs_is_refused_at_its_bound(project: Path) -> None:
-    """The bound is 30 s in the product."""
     write(project, title="lambda i: threading.Event().wait()")
     answer = ask(project, {"count": 1}, title_timeout_s=0.02)
     assert (answer["outcome"], answer["code"]) == ("refused", "TITLE_TIMEOUT")
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_title_is_waited_for_thirty_seconds_and_no_longer(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    asynchronous: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """The clock of the wait is a fake one: it says how long was waited and does not wait.
+
+    Case: B13.
+    """
+    waited: list[float | None] = []
+    monkeypatch.setattr(threading.Thread, "join", lambda _self, bound=None: waited.append(bound))
+    if asynchronous:
+        text = "import trio\nasync def name(_i): await trio.sleep_forever()\n"
+        write(project, body=f"{text}wf = Workflow('count', title=name)\n" + TELLING_NOTHING)
+    else:
+        write(project, title="lambda i: threading.Event().wait()")
+    answer = ask(project, {"count": 1})
+    assert (answer["outcome"], answer["code"]) == ("refused", "TITLE_TIMEOUT")
+    assert answer["message"] == ('workflow "count": the title callback took longer than 30 s.')
+    assert waited == [30.0]
 
 
 @pytest.mark.parametrize("title", ["lambda i: 1 / 0", "lambda i: 3"])
@@ -136,6 +163,50 @@ def test_a_title_of_more_than_200_characters_is_refused(title: str, project: Pat
 def test_a_title_that_is_no_line_of_text_is_refused(text: str, project: Path) -> None:
     write(project, title=f"lambda i: {text!a}")
     assert ask(project, {"count": 1})["code"] == "TITLE_FAILED"
+
+
+TALKING: Final = """
+@wf.agent()
+def review(): return "Look at it"
+@wf.checkpoint(summary="?")
+def wait(): ...
+wf.edge(review, wait)
+workflow = wf.build(start=review)
+"""
+TELLING: Final = """
+@wf.notify()
+def tell(): return "Done"
+workflow = wf.build(start=tell)
+"""
+
+
+def test_a_workflow_with_nodes_that_cannot_run_yet_is_refused_by_their_names(
+    project: Path,
+) -> None:
+    write(project, title="lambda i: 1 / 0", body=TALKING)
+    answer = ask(project, {"count": 1})
+    assert (answer["outcome"], answer["code"]) == ("refused", "NODE_CANNOT_RUN")
+    assert answer["message"] == (
+        'workflow "count": agent, checkpoint and human nodes cannot run yet: '
+        'node "review" (agent), node "wait" (checkpoint). '
+        "The workflow is sound; it can be checked and included, but not started."
+    )
+
+
+def test_a_notification_of_an_included_workflow_needs_a_conversation_too(project: Path) -> None:
+    """Case: B38."""
+    write(project, body=TELLING.replace("workflow =", 'wf.exit("done", tell)\nworkflow ='))
+    (project / "outer.workflow.py").write_text(
+        'from pi_workflows import Workflow\nwf = Workflow("outer")\n'
+        "@wf.compute()\ndef first(): return 1\n"
+        'inner = wf.include("inner", "./count.workflow.py", input=lambda: {"count": 1})\n'
+        "wf.edge(first, inner)\nworkflow = wf.build(start=first)\n"
+    )
+    outer = request(project, "./outer.workflow.py", None)
+    refused = resolve(outer)
+    assert refused["code"] == "NOTIFY_NEEDS_SESSION", refused
+    assert 'node "inner/tell" (notify) writes to the conversation' in str(refused["message"])
+    assert resolve({**outer, "originSessionId": "session-1"})["outcome"] == "resolved"
 
 
 def test_a_refused_input_names_its_fields(project: Path) -> None:

@@ -147,6 +147,38 @@ async def test_stored_refusal_is_repeated_and_nothing_is_tried_again(
     assert front.bench.services.processes.children() == ()
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "DEFINITION_INVALID",
+        "INPUT_REJECTED",
+        "NODE_CANNOT_RUN",
+        "NOTIFY_NEEDS_SESSION",
+        "NOT_JSON",
+        "TITLE_TIMEOUT",
+    ],
+)
+async def test_refused_start_leaves_its_receipt_and_no_run(
+    autojump_clock: Clock, front: "Front", code: str
+) -> None:
+    """Case: B13, B38."""
+
+    async def refuse(child: "RunnerEnd") -> ExitStatus:
+        request = (await child.launch())["originSessionId"]
+        assert request is None, "runs of local clients belong to no conversation"
+        answer: JsonObject = {"outcome": "refused", "code": code, "message": "no"}
+        await child.lines.send(encode_frame(answer))
+        return ExitStatus(0, None)
+
+    front.bench.children(refuse)
+    with trio.fail_after(10):
+        peer = await front.connect()
+        refused = await peer.ask("run.start", START, key="k")
+        listed = await peer.ask("run.list", {})
+    assert (refused["outcome"], refused["receipt"]) == ("rejected", {"code": code})
+    assert listed["receipt"]["items"] == []  # type: ignore[index, call-overload]
+
+
 async def test_start_in_a_folder_that_does_not_exist_starts_no_process(
     autojump_clock: Clock, front: "Front"
 ) -> None:
