@@ -14,6 +14,7 @@ from pi_workflows.protocol.frames import (
     encode_frame,
     parse_canonical,
 )
+from pi_workflows.protocol.sources import SourceIdentity
 from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST
 from runtime.child_environment import child_environment
 from runtime.errors import RuntimeFault
@@ -39,8 +40,7 @@ class ResolvedWorkflow:
 
     workflow_name: str
     workflow_ref: str
-    source_path: str
-    source_hash: str
+    source: SourceIdentity
     mounts: tuple[MountSource, ...]
     snapshot: Blob
     run_input: Blob
@@ -127,7 +127,7 @@ async def _ask(child: Child, request: bytes) -> Found:
                 return _parse(answer)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # As at the end of the stream: how the child ended says more.
-        except (FrameError, KeyError, TypeError) as error:
+        except (FrameError, KeyError, TypeError, ValueError) as error:
             return NotResolved(f"the resolver's answer is unusable: {error}")
         return _ended(child, await child.wait(), is_loading=is_loading)
     return NotResolved(
@@ -156,12 +156,7 @@ def _ended(child: Child, status: ExitStatus, *, is_loading: bool) -> Found:
 
 
 def _mount(mount: JsonObject) -> MountSource:
-    return MountSource(
-        cast("str", mount["mountPath"]),
-        cast("str", mount["kind"]),
-        cast("str", mount["path"]),
-        cast("str", mount["hash"]),
-    )
+    return MountSource(cast("str", mount["mountPath"]), SourceIdentity.parse(mount))
 
 
 def _parse(answer: JsonObject) -> Found:
@@ -171,12 +166,10 @@ def _parse(answer: JsonObject) -> Found:
             cast("str", answer["message"]),
             cast("str | None", answer.get("detail")),
         )
-    source = cast("JsonObject", answer["source"])
     return ResolvedWorkflow(
         cast("str", answer["workflowName"]),
         cast("str", answer["workflowRef"]),
-        cast("str", source["path"]),
-        cast("str", source["hash"]),
+        SourceIdentity.parse(cast("JsonObject", answer["source"])),
         tuple(_mount(mount) for mount in cast("list[JsonObject]", answer["mounts"])),
         Blob.of_json(answer["definitionSnapshot"]),
         Blob.of_json(answer["input"]),

@@ -21,7 +21,6 @@ from store.authority import Permit
 from store.blobs import Blob
 from store.projects import path_of
 from store.run_claiming import ClaimedRun, launch
-from store.runs import SourceRow
 from store.transaction import Transaction
 from store.workers import Launch
 
@@ -123,14 +122,12 @@ def _envelope(claimed: ClaimedRun, worker_epoch: WorkerEpoch, project_path: str)
         "runnerEpoch": worker_epoch,
         "projectPath": project_path,
         "workflowSource": {
-            "root": _source(root),
-            "mounts": [{"mountPath": mount.mount_path, **_source(mount)} for mount in mounts],
+            "root": root.identity.stored(),
+            "mounts": [
+                {"mountPath": mount.mount_path, **mount.identity.stored()} for mount in mounts
+            ],
         },
         "definitionDigest": claimed.run.definition_digest.hex(),
         "inputHash": claimed.run.input_hash.hex(),
         "protocolVersion": RUNNER_PROTOCOL_VERSION,
     }
-
-
-def _source(row: SourceRow) -> JsonObject:
-    return {"kind": row.source_type, "path": row.source_ref, "hash": row.source_revision}

@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from pi_workflows.protocol.canonical import CanonicalError, JsonObject
 from pi_workflows.protocol.ids import EffectId
+from pi_workflows.protocol.retry import WAIT_MS_MAX
 from pi_workflows.protocol.states import (
     EffectAttemptOutcome,
     MountRole,
@@ -51,6 +52,7 @@ Stage = Callable[[JsonObject], StagedContent]
 
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
 _Text = Annotated[str, Field(max_length=ERROR_CHARS_MAX)]
+_Wait = Annotated[int, Field(ge=0, le=WAIT_MS_MAX)]
 
 
 class _StartAttempt(_Wire):
@@ -95,6 +97,7 @@ class _FinishAttempt(_Wire):
     receipt: dict[str, JsonValue] | None = None
     receipt_content: dict[str, JsonValue] | None = None
     retry: bool = False
+    retry_after_ms: _Wait | None = None
 
     def transition(self, stage: Stage) -> Transition:
         succeeded = self.outcome is StepOutcome.OK
@@ -113,6 +116,7 @@ class _FinishAttempt(_Wire):
             self.error,
             _optional_body(self.receipt, self.receipt_content, stage),
             self.retry,
+            self.retry_after_ms,
         )
 
 
@@ -167,6 +171,7 @@ class _SettleEffect(_Wire):
     error: _Text | None = None
     observed: bool = False
     retry: bool = False
+    retry_after_ms: _Wait | None = None
 
     def transition(self, stage: Stage) -> Transition:
         applied = self.outcome == "applied"
@@ -178,6 +183,7 @@ class _SettleEffect(_Wire):
             Blob.of_text(self.error) if self.error is not None else None,
             self.observed,
             self.retry,
+            self.retry_after_ms,
         )
 
 

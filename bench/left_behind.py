@@ -12,6 +12,7 @@ from pi_workflows.protocol.canonical import digest, digest_hex
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.ids import RunId, WorkerEpoch
 from pi_workflows.protocol.paths import StatePaths
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import ActorType, OwnerType, WorkerMessageOutcome
 from runtime.clock import SystemClock
 from runtime.identity import ProcessIdentity, identity_of
@@ -104,8 +105,7 @@ class _Left:
             workflow_name=self._name,
             workflow_ref=str(self._workflow),
             project_path=str(self._home),
-            source_path=str(self._workflow),
-            source_hash=self._source_hash,
+            source=SourceIdentity(SourceKind.FILE, str(self._workflow), self._source_hash),
             snapshot=self._snapshot,
             run_input=Blob.of_json(None),
             launch_options=Blob.of_json({}),

@@ -15,6 +15,7 @@ import trio
 from pi_workflows.protocol.canonical import JsonObject, digest
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.ids import RunId, WorkerEpoch, time_ordered
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import ActorType, OwnerType, StepOutcome, WorkerMessageOutcome
 from runtime.clock import SystemClock, WallMs
 from runtime.world import SystemIdSource
@@ -214,8 +215,7 @@ def _begin(store: PreparedStore, number: int) -> PreparedRun:
         workflow_name="endless",
         workflow_ref="endless",
         project_path="/bench",
-        source_path="/bench/endless.workflow.py",
-        source_hash="ab" * 32,
+        source=SourceIdentity(SourceKind.FILE, "/bench/endless.workflow.py", "ab" * 32),
         snapshot=Blob.of_json(_GRAPH),
         run_input=Blob.of_json(None),
         launch_options=Blob.of_json({}),

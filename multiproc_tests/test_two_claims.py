@@ -13,6 +13,7 @@ from multiproc_tests.harness.processes import BOUND_S
 from multiproc_tests.harness.servers import ROOT
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.ids import RunId
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import ActorType
 from runtime.world import SystemIdSource
 from store.authority import Permit
@@ -55,8 +56,7 @@ def database(tmp_path: Path) -> Path:
             workflow_name="alone",
             workflow_ref="alone",
             project_path="/projects/one",
-            source_path="/projects/one/alone.workflow.py",
-            source_hash="ab" * 32,
+            source=SourceIdentity(SourceKind.FILE, "/projects/one/alone.workflow.py", "ab" * 32),
             snapshot=Blob.of_json(GRAPH),
             run_input=Blob.of_json(None),
             launch_options=Blob.of_json({}),

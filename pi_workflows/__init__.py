@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import Problem as Problem
     from pi_workflows.authoring import ProcessRefused as ProcessRefused
     from pi_workflows.authoring import Retry as Retry
+    from pi_workflows.authoring import RetryLater as RetryLater
     from pi_workflows.authoring import Route as Route
     from pi_workflows.authoring import Settings as Settings
     from pi_workflows.authoring import SettingsChange as SettingsChange
@@ -108,6 +109,7 @@ __all__ = [
     "Problem",
     "ProcessRefused",
     "Retry",
+    "RetryLater",
     "Route",
     "Settings",
     "SettingsChange",

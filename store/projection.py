@@ -26,7 +26,6 @@ from store.errors import StoreCorrupt
 from store.projection_steps import Step, stored_json, stored_text
 from store.run_retry_view import retrying
 from store.run_summaries import SummaryRow
-from store.runs import SourceRow
 from store.transaction import Reading
 
 EFFECTS_MAX: Final = 256
@@ -137,7 +136,7 @@ def _head(reading: Reading, run: SummaryRow) -> JsonObject:
 def _sources(reading: Reading, run: SummaryRow) -> JsonObject:
     """Return where the workflow and all that it includes come from."""
     root, *mounts = runs.sources(reading, run.run_id)
-    shown: JsonObject = {"workflowSource": _source(root)}
+    shown: JsonObject = {"workflowSource": root.identity.stored()}
     if mounts:
         digest = runs.require(reading, run.run_id).definition_digest
         definition = definitions.load(reading, digest)
@@ -145,17 +144,13 @@ def _sources(reading: Reading, run: SummaryRow) -> JsonObject:
             {
                 "mountPath": [*mount.mount_path.split("/")],
                 "workflowName": definition.mounts[mount.mount_path].name,
-                "source": _source(mount),
+                "source": mount.identity.stored(),
             }
             for mount in mounts
         ]
         shown["workflowSources"] = included
         shown["definitionDigest"] = f"sha256:{digest.hex()}"
     return shown
-
-
-def _source(row: SourceRow) -> JsonObject:
-    return {"kind": row.source_type, "path": row.source_ref, "hash": row.source_revision}
 
 
 def _history(recorded: list[Step]) -> JsonObject:

@@ -47,6 +47,7 @@ class FinishAttempt:
 
     Attributes:
         retry: another try of the visit follows by the node's declared retry; this one is no step.
+        retry_after_ms: how long the node's code wants to wait before it; None: as declared.
         output: None unless the outcome is ok.
         output_value: the parsed output, for routing; None for a staged one.
         error_text: None when the outcome is ok.
@@ -61,6 +62,7 @@ class FinishAttempt:
     error_text: str | None
     receipt: Body | None
     retry: bool = False
+    retry_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ class SettleEffect:
         observed: nothing was sent; a look found out how the newest attempt, closed before by
             whoever recovered the run, had ended.
         retry: the effect goes back to be tried again by the node's declared retry.
+        retry_after_ms: as in the `FinishAttempt` that follows.
     """
 
     effect_id: EffectId
@@ -113,6 +116,7 @@ class SettleEffect:
     error: Blob | None
     observed: bool = False
     retry: bool = False
+    retry_after_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,9 @@ class _Advance:
             self._reruns = True
             return rebound
         self._effects.check_settled(attempt, node, finish.outcome)
-        again = self._retry_of(attempt, finish.outcome) if finish.retry else None
+        again = None
+        if finish.retry:
+            again = self._retry_of(attempt, finish.outcome, finish.retry_after_ms)
         tx = self._tx
         end = attempts.Finish(
             ATTEMPT_OF_OUTCOME[finish.outcome],
@@ -288,18 +290,25 @@ class _Advance:
         step = LastStep(index, count, attempt.node_id, *ended)
         self._frontier.append(step, output, is_read=is_read)
 
-    def _retry_of(self, attempt: AttemptRow, outcome: StepOutcome | None) -> NextTry:
+    def _retry_of(
+        self, attempt: AttemptRow, outcome: StepOutcome | None, asked_ms: int | None
+    ) -> NextTry:
         """Return the try that follows one that ends so; None stands for any outcome.
 
+        Args:
+            asked_ms: the wait that the node's code asks for; None takes the declared one.
+
         Raises:
-            ProposalRefused: the node declares none.
+            ProposalRefused: the node declares none, or no wait that long.
         """
         rule = self._node(attempt.node_id).retry
         failed = failed_tries(self._tx, attempt.run_id, attempt.node_id, attempt.visit) + 1
         outcomes = rule.outcomes if rule is not None and outcome is None else {outcome}
         if rule is None or not any(rule.allows(ended, failed) for ended in outcomes if ended):
             raise ProposalRefused("the node declares no further try")
-        wait_ms = rule.wait_ms(failed)
+        if asked_ms is not None and asked_ms > rule.max_backoff_ms:
+            raise ProposalRefused("the node declares a shorter longest wait")
+        wait_ms = rule.wait_ms(failed) if asked_ms is None else asked_ms
         return NextTry(failed, self._tx.now + wait_ms if wait_ms else None)
 
     def _wait_for_retry(self, again: NextTry) -> None:
@@ -323,7 +332,7 @@ class _Advance:
         if settle.retry:
             if self._attempt is None:
                 raise ProposalRefused("no attempt is under way")
-            retry_at = self._retry_of(self._attempt, None).due_at
+            retry_at = self._retry_of(self._attempt, None, settle.retry_after_ms).due_at
         status = self._effects.settle(settle, retry_at)
         self.progressed = True
         if status is EffectStatus.AMBIGUOUS:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.ids import RunId, derived_id, run_resource_id
+from pi_workflows.protocol.sources import SourceIdentity
 from pi_workflows.protocol.states import ExecutionMode, ResourceType
 from store import blobs, definitions, resources, run_queue, runs, settings_scopes
 from store.authority import Operation, Permit, require_actor, revise
@@ -16,19 +17,14 @@ from store.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class MountSource:
-    """Where an included workflow comes from.
+    """Where the workflow at a mount comes from.
 
     Attributes:
-        mount_path: the mounts from the root down, joined by `/`.
-        source_type: `file`.
-        source_ref: absolute path of the file.
-        source_revision: SHA-256 of its bytes, 64 hex digits.
+        mount_path: the mounts from the root down, joined by `/`; empty for the root itself.
     """
 
     mount_path: str
-    source_type: str
-    source_ref: str
-    source_revision: str
+    source: SourceIdentity
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +34,7 @@ class NewRun:
     Attributes:
         workflow_ref: how the caller named the workflow (a name or a path).
         project_path: canonical absolute path; also the cwd of the run's children.
-        source_path: absolute path of the root source file.
-        source_hash: SHA-256 of that file, 64 hex digits.
+        source: of the workflow itself.
         origin_session_id: None exactly when the run is headless.
         mounts: the sources of all that it includes.
         settings: what they are at first; None exactly when the workflow declares none.
@@ -49,8 +44,7 @@ class NewRun:
     workflow_name: str
     workflow_ref: str
     project_path: str
-    source_path: str
-    source_hash: str
+    source: SourceIdentity
     snapshot: blobs.Blob
     run_input: blobs.Blob
     launch_options: blobs.Blob
@@ -143,15 +137,15 @@ def _insert(tx: Transaction, new: NewRun, recovers: RecoveryLink | None) -> None
             "now": tx.now,
         },
     )
-    for source in (MountSource("", "file", new.source_path, new.source_hash), *new.mounts):
+    for mount in (MountSource("", new.source), *new.mounts):
         tx.execute(
             INSERT_SOURCE,
             {
                 "run_id": new.run_id,
-                "mount_path": source.mount_path,
-                "source_type": source.source_type,
-                "source_ref": source.source_ref,
-                "source_revision": source.source_revision,
+                "mount_path": mount.mount_path,
+                "source_type": mount.source.kind,
+                "source_ref": mount.source.ref,
+                "source_revision": mount.source.revision,
             },
         )
     tx.execute(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pi_workflows.protocol.ids import ResourceId, RunId
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import RunStatus
 from store.errors import RunUnknownError
 from store.transaction import Reading, Transaction, affected_one
@@ -44,9 +45,14 @@ class SourceRow:
 
     run_id: str
     mount_path: str
-    source_type: str
+    source_type: SourceKind
     source_ref: str
     source_revision: str
+
+    @property
+    def identity(self) -> SourceIdentity:
+        """What the run is held to."""
+        return SourceIdentity(self.source_type, self.source_ref, self.source_revision)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,11 @@ TAKEN_OVER: Final = """
            heartbeat_at = 1, expires_at = 1
 """
 
+REVISION: Final = "SELECT source_revision FROM run_sources WHERE run_id = ? AND mount_path = ?"
+ANOTHER_REVISION: Final = """
+    UPDATE run_sources SET source_revision = ? WHERE run_id = ? AND mount_path = ?
+"""
+
 IN_HASTE: Final = """
     SELECT 1 FROM leases WHERE owner_id IS NOT NULL AND expires_at BETWEEN :now AND :soon
     UNION ALL SELECT 1 FROM workflow_host_state WHERE expires_at BETWEEN :now AND :soon
@@ -82,6 +87,21 @@ class Database:
         """Do what a successor does that could neither prove nor end the server before it."""
         with closing(sqlite3.connect(self._path)) as connection, connection:
             connection.execute(TAKEN_OVER)
+
+    def exchange_revision(self, run_id: str, mount: str, revision: str) -> str:
+        """Record another revision of a run's source, as if it had been started by that version.
+
+        Args:
+            mount: path of the mount; empty for the root.
+
+        Returns:
+            The one that was recorded.
+        """
+        place = (run_id, mount)
+        with closing(sqlite3.connect(self._path)) as connection, connection:
+            (before,) = connection.execute(REVISION, place).fetchone()
+            connection.execute(ANOTHER_REVISION, (revision, *place))
+        return str(before)
 
     def is_being_written(self) -> bool:
         """Say whether somebody is in the middle of a transaction that writes."""

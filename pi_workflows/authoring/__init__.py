@@ -55,7 +55,7 @@ from pi_workflows.authoring.observation import (
     applied,
     unknown,
 )
-from pi_workflows.authoring.retry import Retry
+from pi_workflows.authoring.retry import Retry, RetryLater
 from pi_workflows.authoring.route import Route
 from pi_workflows.authoring.settings import Allow, Settings, SettingsChange, allow
 from pi_workflows.authoring.shell import Command, ShellResult
@@ -101,6 +101,7 @@ __all__ = [
     "Problem",
     "ProcessRefused",
     "Retry",
+    "RetryLater",
     "Route",
     "Settings",
     "SettingsChange",

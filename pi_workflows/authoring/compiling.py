@@ -122,7 +122,7 @@ class _Compiler:
             child = self.flatten(found.child, found.source, (*chain, link))
             _check_child(mount, include, child, problems)
             _check_exits_used(mount, include, definition, child, problems)
-            graph.place(mount, include, Mounted(child, found.source))
+            graph.place(mount, include, Mounted(child, found.source, include.contract))
         self.problems.adopt(problems.found)
         return graph.definition()
 

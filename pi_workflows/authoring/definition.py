@@ -170,9 +170,7 @@ class Definition(Generic[C]):
     def exit_codecs(self) -> Mapping[str, Mapping[str, Codec]]:
         """Return the codecs of the exits of every mount that its own code can name."""
         return {
-            path: {name: exit_.codec for name, exit_ in mounted.child.exits.items()}
-            for path, mounted in self.mounts.items()
-            if "/" not in path
+            path: mounted.exit_codecs() for path, mounted in self.mounts.items() if "/" not in path
         }
 
     def accept_input(self, value: JsonValue) -> JsonValue:

@@ -1,15 +1,41 @@
 """Finds workflow files by name or path (B §3)."""
 
+import enum
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pi_workflows.authoring.builtin import BUILTINS
 from pi_workflows.authoring.definition import WORKFLOW_SUFFIX
 from pi_workflows.authoring.errors import SourceUnknown
 from pi_workflows.protocol.paths import StatePaths
+from pi_workflows.protocol.sources import BUILTIN_PREFIX
 
 _NEAREST_MAX: Final = 3
-_BUILTIN_PREFIX: Final = "builtin:"
+
+
+class Origin(enum.StrEnum):
+    """In which place a workflow has its name, in order of precedence."""
+
+    PROJECT = "project"
+    GLOBAL = "global"
+    BUILTIN = "builtin"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedWorkflow:
+    """A workflow that has a name somewhere.
+
+    Attributes:
+        path: absolute path of its file.
+        shadowed_by: path of the file that the name leads to; None when it leads to this one.
+    """
+
+    name: str
+    origin: Origin
+    path: Path
+    shadowed_by: Path | None
 
 
 def find(reference: str, project_dir: Path, home: Path) -> Path:
@@ -18,7 +44,8 @@ def find(reference: str, project_dir: Path, home: Path) -> Path:
     Args:
         reference: a path, if it has a slash, a backslash or ends with `.workflow.py`; it is
             relative to `project_dir`. Else a name: the stem of a file in the project's
-            `.pi/workflows/` or, after it, in the user's `~/.pi/agent/workflows/`.
+            `.pi/workflows/` or, after it, in the user's `~/.pi/agent/workflows/`, or, after
+            both, a built-in; `builtin:<id>` is a built-in whatever else has its name.
 
     Raises:
         SourceUnknown: nothing is there; the text says where was looked, and lists the names that
@@ -29,6 +56,8 @@ def find(reference: str, project_dir: Path, home: Path) -> Path:
         if not _exists(path):
             raise SourceUnknown(reference, f"there is no workflow file {path}.")
         return path
+    if reference.startswith(BUILTIN_PREFIX):
+        return _builtin(reference)
     names = list_names(project_dir, home)
     if reference not in names:
         raise _unknown(reference, sorted(names), project_dir, home)
@@ -41,15 +70,45 @@ def is_path(reference: str) -> bool:
 
 
 def list_names(project_dir: Path, home: Path) -> dict[str, Path]:
-    """Return every workflow that can be named, by name, in order of discovery.
+    """Return every workflow that can be named, by name, in order of discovery."""
+    return {
+        found.name: found.path
+        for found in list_workflows(project_dir, home)
+        if found.shadowed_by is None
+    }
+
+
+def list_workflows(project_dir: Path, home: Path) -> list[NamedWorkflow]:
+    """Return every workflow that has a name in the project, for the user, or by itself.
 
     Folders are not searched recursively; only regular files count; the first of a name wins.
+    Hidden built-ins are left out. Nothing of the files is read.
     """
-    names: dict[str, Path] = {}
-    for folder in _folders(project_dir, home):
+    found: list[NamedWorkflow] = []
+    winners: dict[str, Path] = {}
+    for name, origin, path in _candidates(project_dir, home):
+        winner = winners.setdefault(name, path)
+        found.append(NamedWorkflow(name, origin, path, None if winner is path else winner))
+    return found
+
+
+def _candidates(project_dir: Path, home: Path) -> Iterator[tuple[str, Origin, Path]]:
+    places = (Origin.PROJECT, Origin.GLOBAL)
+    for origin, folder in zip(places, _folders(project_dir, home), strict=True):
         for path in _workflow_files(folder):
-            names.setdefault(path.name.removesuffix(WORKFLOW_SUFFIX), path)
-    return names
+            yield path.name.removesuffix(WORKFLOW_SUFFIX), origin, path
+    for builtin in BUILTINS.values():
+        if not builtin.hidden:
+            yield builtin.builtin_id, Origin.BUILTIN, builtin.file
+
+
+def _builtin(reference: str) -> Path:
+    found = BUILTINS.get(reference.removeprefix(BUILTIN_PREFIX))
+    if found is not None:
+        return found.file
+    names = [f"{BUILTIN_PREFIX}{name}" for name, one in BUILTINS.items() if not one.hidden]
+    message = f'there is no built-in workflow "{reference}". There is: {", ".join(names)}.'
+    raise SourceUnknown(reference, message, names=names)
 
 
 def _folders(project_dir: Path, home: Path) -> tuple[Path, Path]:
@@ -78,8 +137,6 @@ def _exists(path: Path) -> bool:
 def _unknown(reference: str, names: list[str], project_dir: Path, home: Path) -> SourceUnknown:
     import difflib  # noqa: PLC0415 - needed for this message only
 
-    if reference.startswith(_BUILTIN_PREFIX):
-        return SourceUnknown(reference, f'there is no built-in workflow "{reference}".')
     nearest = difflib.get_close_matches(reference, names, _NEAREST_MAX)
     hint = f' Did you mean "{nearest[0]}"?' if nearest else ""
     known = ", ".join(names) if names else "none"

@@ -4,7 +4,7 @@ In the compiled graph a mount is entered by one transition and left by one per e
 node: the entry has the mount's path for its id, an exit `<mount>/__piw_exit_<exit>`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pi_workflows.authoring.codec import Codec
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.errors import Location
+from pi_workflows.protocol.canonical import JsonValue
 
 if TYPE_CHECKING:
     from pi_workflows.authoring.definition import Definition
@@ -98,7 +99,25 @@ class Mounted:
     Attributes:
         child: compiled; what its code sees is what it would see as a root.
         source: the file that holds it, absolute.
+        contract: whose types its parent uses, which has imported them; None for the child's own.
     """
 
     child: "Definition[Any]"
     source: Path
+    contract: "Definition[Any] | None" = None
+
+    def accept(self, made: object) -> JsonValue:
+        """Normalise what the parent's mapper has made for the child; None stands for no input.
+
+        Raises:
+            InputRejected: the child's input model, or the contract's, refuses it.
+            NotJsonError: it has no JSON form.
+        """
+        if self.contract is None:
+            return self.child.accept_mapped(made)
+        return self.child.accept_input(self.contract.accept_mapped(made))
+
+    def exit_codecs(self) -> Mapping[str, Codec]:
+        """Return by exit how the parent reads what the child carries out."""
+        known = self.contract or self.child
+        return {name: exit_.codec for name, exit_ in known.exits.items()}

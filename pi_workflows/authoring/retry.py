@@ -10,6 +10,34 @@ from pi_workflows.protocol.retry import ATTEMPTS_MAX, WAIT_MS_MAX, RetryRule
 from pi_workflows.protocol.states import StepOutcome
 
 FACTOR_MAX: Final = 100.0
+
+
+class RetryLater(Exception):
+    """Raised by the function of a compute or action node: this try has failed; wait so long.
+
+    It takes the place of the node's own backoff for this once: a service that says when it will
+    have room is believed. The wait needs no process and survives restarts. Without a `retry` that
+    lets another try follow it is a failure like any other.
+    """
+
+    def __init__(self, after: float | timedelta, why: str) -> None:
+        """Say when and why.
+
+        Args:
+            after: seconds or a duration; 0 tries again at once. Longer than the `max_backoff` of
+                the node's `Retry` is taken as that.
+            why: text for people who look at the run.
+
+        Raises:
+            ValueError: `after` is no time from 0 to 30 days.
+        """
+        wait_ms = _wait_ms(after)
+        if wait_ms is None:
+            raise ValueError("RetryLater(after) is seconds or a timedelta from 0 to 30 days")
+        super().__init__(why)
+        self.after_ms: Final = wait_ms
+
+
 _RETRIED: Final = frozenset({StepOutcome.FAILED, StepOutcome.TIMED_OUT})
 
 

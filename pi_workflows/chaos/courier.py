@@ -15,6 +15,7 @@ from pi_workflows.protocol.ids import (
     effect_id,
     run_resource_id,
 )
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import (
     ActorType,
     EffectAttemptOutcome,
@@ -83,8 +84,7 @@ class Courier:
             workflow_name="courier",
             workflow_ref="courier",
             project_path="/projects/one",
-            source_path="/projects/one/courier.workflow.py",
-            source_hash="ab" * 32,
+            source=SourceIdentity(SourceKind.FILE, "/projects/one/courier.workflow.py", "ab" * 32),
             snapshot=Blob.of_json(self.graph),
             run_input=Blob.of_json({"to": "somebody"}),
             launch_options=Blob.of_json({}),

@@ -148,6 +148,8 @@ class Attempt:
         if not self._is_retried(result, self._reservation):
             return None
         assert self.node.retry is not None
+        if result.retry_after_ms is not None:
+            return result.retry_after_ms
         return self.node.retry.wait_ms(self._place.failed_tries + 1)
 
     def _bind_timeout(self) -> Steps[CallResult | None]:
@@ -261,6 +263,9 @@ class Attempt:
         around.outgoing.moved_to(result.revision)
         if result.outcome is StepOutcome.TIMED_OUT:
             return replace(late, receipt=result.receipt)
+        if result.retry_after_ms is not None and node.retry is not None:
+            patience = min(result.retry_after_ms, node.retry.max_backoff_ms)
+            return replace(result, retry_after_ms=patience)
         return result
 
     def _abandonment(self, late: CallResult, reservation: Reservation | None) -> list[JsonObject]:
@@ -277,7 +282,7 @@ class Attempt:
         retried = self._is_retried(result, reservation)
         finished = transitions.finish_attempt(self.node.node_id, self.attempt_id, result)
         if retried:
-            finished["retry"] = True
+            finished |= transitions.retry_fields(result)
         if reservation is None:
             return [finished]
         return [transitions.settle_effect(reservation, result, retried=retried), finished]

@@ -4,6 +4,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
+from pi_workflows.authoring.retry import RetryLater
 from pi_workflows.runner.messages import ERROR_CHARS_MAX, bounded_text
 
 _OUR_PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
@@ -23,11 +24,22 @@ def describe(error: BaseException, source_directory: Path | None) -> str:
         source_directory: where the workflow's files are; the innermost frame there is named,
             else the innermost that is not the engine's, else none.
     """
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    error = _single(error)
     place = _place(error, source_directory)
     told = bounded_text(_told(error), ERROR_CHARS_MAX - len(place))
     return told + place
+
+
+def wanted_wait_ms(error: BaseException) -> int | None:
+    """Return how long author code wants to wait before its next try; None when it says nothing."""
+    error = _single(error)
+    return error.after_ms if isinstance(error, RetryLater) else None
+
+
+def _single(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _told(error: BaseException) -> str:

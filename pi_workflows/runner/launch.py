@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
+from pi_workflows.authoring.builtin import BUILTINS, identity_of
 from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.errors import AuthoringError
 from pi_workflows.authoring.loading import load_file
 from pi_workflows.protocol.canonical import JsonObject, digest_hex
+from pi_workflows.protocol.sources import BUILTIN_PREFIX, SourceIdentity, SourceKind
 from pi_workflows.protocol.version import RUNNER_LAUNCH, RUNNER_PROTOCOL_VERSION
 from pi_workflows.runner.children import PinnedChildren
 from pi_workflows.runner.sources import DISK_SOURCES, Sources
@@ -17,18 +19,33 @@ from pi_workflows.runner.wire import Identity
 
 SOURCE_CHANGED: Final = "workflowSourceChanged"
 _WHAT_NEXT: Final = "Restore it and resume the run, or cancel the run."
+_INSTALL: Final = (
+    "Install the version that the run was started with and resume the run, or cancel the run."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A source as it was when the run was made.
+    """A source as it was when the run was made."""
 
-    Attributes:
-        hash: SHA-256 of the file's bytes as 64 hexadecimal digits.
-    """
+    identity: SourceIdentity
 
-    path: Path
-    hash: str
+    @property
+    def path(self) -> Path:
+        """Its file: the recorded one, or where a built-in is in this installation.
+
+        Raises:
+            SourceChanged: there is no such built-in any more.
+        """
+        if self.identity.kind is SourceKind.FILE:
+            return Path(self.identity.ref)
+        builtin = BUILTINS.get(self.identity.ref)
+        if builtin is None:
+            raise SourceChanged(
+                f"this version of pi-workflows has no built-in {BUILTIN_PREFIX}{self.identity.ref}"
+                f". {_INSTALL}"
+            )
+        return builtin.file
 
 
 class LaunchError(ValueError):
@@ -48,7 +65,7 @@ class Launch:
 
     Attributes:
         root: the workflow's own file.
-        mounts: the files of the workflows that it includes, by mount path.
+        mounts: the sources of the workflows that it includes, by mount path.
         definition_digest: SHA-256 of the canonical snapshot as 64 hexadecimal digits.
     """
 
@@ -62,7 +79,7 @@ def parse_launch(frame: JsonObject) -> Launch:
     """Read the launch envelope.
 
     Raises:
-        LaunchError: another schema or version, a missing field, or a source that is no file.
+        LaunchError: another schema or version, a missing field, or an unknown kind of source.
     """
     try:
         if frame["schema"] != RUNNER_LAUNCH or frame["protocolVersion"] != RUNNER_PROTOCOL_VERSION:
@@ -79,14 +96,14 @@ def parse_launch(frame: JsonObject) -> Launch:
             mounts={cast("str", mount["mountPath"]): _pin(mount) for mount in mounts},
             definition_digest=cast("str", frame["definitionDigest"]),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, LaunchError):
+            raise
         raise LaunchError("the launch envelope is malformed") from error
 
 
 def _pin(source: JsonObject) -> Pin:
-    if source["kind"] != "file":
-        raise LaunchError(f"a {source['kind']} source cannot run here yet")
-    return Pin(Path(cast("str", source["path"])), cast("str", source["hash"]))
+    return Pin(SourceIdentity.parse(source))
 
 
 def load_verified(launch: Launch, sources: Sources = DISK_SOURCES) -> Definition:
@@ -124,13 +141,24 @@ def _read_pinned(pin: Pin, sources: Sources) -> bytes:
         source = sources.read(path)
     except OSError as error:
         raise SourceChanged(f"{path} cannot be read: {error.strerror}. {_WHAT_NEXT}") from error
-    found = digest_hex(source)
-    if found != pin.hash:
-        raise SourceChanged(
-            f"{path} has changed since the run was started (SHA-256 {pin.hash[:12]}…, "
-            f"now {found[:12]}…). {_WHAT_NEXT}"
-        )
+    found = identity_of(path, digest_hex(source))
+    if found != pin.identity:
+        raise _changed(pin.identity, found)
     return source
+
+
+def _changed(recorded: SourceIdentity, found: SourceIdentity) -> SourceChanged:
+    """Tell that a source has another identity now; both are named."""
+    since = "has changed since the run was started"
+    if recorded.kind is SourceKind.BUILTIN:
+        return SourceChanged(
+            f"{BUILTIN_PREFIX}{recorded.ref} {since} (revision {recorded.revision}, "
+            f"now {found.revision}). {_INSTALL}"
+        )
+    return SourceChanged(
+        f"{recorded.ref} {since} (SHA-256 {recorded.revision[:12]}…, "
+        f"now {found.revision[:12]}…). {_WHAT_NEXT}"
+    )
 
 
 def _other_workflow(path: Path, how: str) -> SourceChanged:

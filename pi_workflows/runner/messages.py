@@ -105,6 +105,8 @@ class CallResult:
             applied then, and the try is the last one.
         final: whether no declared retry may follow.
         settings: what the settings of an included workflow are at first; of its entry alone.
+        retry_after_ms: how long the code wants to wait before a retry; None leaves that to the
+            node's rule.
     """
 
     outcome: StepOutcome
@@ -116,6 +118,7 @@ class CallResult:
     returned: bool = False
     final: bool = False
     settings: JsonValue = None
+    retry_after_ms: int | None = None
 
 
 class ExitReason(enum.StrEnum):

@@ -18,6 +18,7 @@ from inspect import iscoroutine
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, cast
 
+from pi_workflows.authoring.builtin import identity_of
 from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.errors import AuthoringError, DefinitionError, NotJsonError
@@ -108,7 +109,7 @@ def _resolve(request: JsonObject, title_timeout_s: float, sources: Sources) -> J
         "outcome": "resolved",
         "workflowName": definition.name,
         "workflowRef": reference,
-        "source": {"kind": "file", "path": str(path), "hash": source_hash},
+        "source": identity_of(path, source_hash).stored(),
         "mounts": _mounts(definition, {**children.hashes, path: source_hash}, sources),
         "definitionSnapshot": definition.snapshot(),
         "definitionDigest": definition.digest(),
@@ -170,9 +171,7 @@ def _mounts(
         path = mounted.source
         if path not in known:
             known[path] = sources.identify(path)[1]
-        mounts.append(
-            {"mountPath": mount_path, "kind": "file", "path": str(path), "hash": known[path]}
-        )
+        mounts.append({"mountPath": mount_path, **identity_of(path, known[path]).stored()})
     return mounts
 
 

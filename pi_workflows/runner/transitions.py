@@ -104,13 +104,21 @@ def settle_effect(reservation: Reservation, result: CallResult, *, retried: bool
         return transition
     outcome = EffectAttemptOutcome.REJECTED
     if retried:
-        transition["retry"] = True
+        transition |= retry_fields(result)
         if result.uncertain:
             outcome = EffectAttemptOutcome.INTERRUPTED
     elif result.uncertain and reservation.recovery != RecoveryKind.IDEMPOTENT:
         outcome = EffectAttemptOutcome.AMBIGUOUS
     transition["outcome"] = outcome.value
     return transition
+
+
+def retry_fields(result: CallResult) -> JsonObject:
+    """Return what says that another try follows, and when, if not by the node's rule."""
+    fields: JsonObject = {"retry": True}
+    if result.retry_after_ms is not None:
+        fields["retryAfterMs"] = result.retry_after_ms
+    return fields
 
 
 def finish_attempt(node_id: str, attempt_id: str, result: CallResult) -> JsonObject:

@@ -18,6 +18,7 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_byt
 from pi_workflows.protocol.frames import encode_frame, parse_canonical
 from pi_workflows.protocol.ids import RunId
 from pi_workflows.protocol.paths import StatePaths
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.version import RUNNER_MESSAGE
 from runtime.clock import WallMs
 from runtime.line_stream import LineStream
@@ -281,8 +282,7 @@ class Bench:
             workflow_name="tally",
             workflow_ref="tally",
             project_path="/projects/one",
-            source_path="/projects/one/tally.workflow.py",
-            source_hash="ab" * 32,
+            source=SourceIdentity(SourceKind.FILE, "/projects/one/tally.workflow.py", "ab" * 32),
             snapshot=Blob.of_json(snapshot or graph()),
             run_input=Blob.of_json(run_input),
             launch_options=Blob.of_json({}),

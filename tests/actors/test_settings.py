@@ -10,6 +10,7 @@ import trio.testing
 from actors.services import CONTROL
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.ids import RunId
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import ActorType, ParkReason, WorkerStatus
 from runtime.process import ExitStatus
 from store import projection, settings_changing
@@ -45,8 +46,7 @@ async def create(bench: "Bench") -> RunId:
         workflow_name="tally",
         workflow_ref="tally",
         project_path="/projects/one",
-        source_path="/projects/one/tally.workflow.py",
-        source_hash="ab" * 32,
+        source=SourceIdentity(SourceKind.FILE, "/projects/one/tally.workflow.py", "ab" * 32),
         snapshot=Blob.of_json(GRAPH),
         run_input=Blob.of_json(None),
         launch_options=Blob.of_json({}),

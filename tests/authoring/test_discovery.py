@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pi_workflows.authoring.discovery import find, list_names
+from pi_workflows.authoring.builtin import BUILTINS
+from pi_workflows.authoring.discovery import find, list_names, list_workflows
 from pi_workflows.authoring.errors import SourceUnknown
 
 
@@ -46,11 +47,12 @@ def test_only_regular_files_with_the_suffix_directly_in_the_folder_have_names(
     (places.local / "folder.workflow.py").mkdir()
     (places.local / "deep").mkdir()
     touch(places.local / "deep", "d.workflow.py")
-    assert list(list_names(places.project, places.home)) == ["a", "b"]
+    assert list(list_names(places.project, places.home)) == ["a", "b", "monitor"]
 
 
 def test_folders_that_do_not_exist_offer_no_names(tmp_path: Path) -> None:
-    assert list_names(tmp_path / "none", tmp_path / "nowhere") == {}
+    names = list_names(tmp_path / "none", tmp_path / "nowhere")
+    assert list(names) == ["monitor"], "a built-in needs no folder"
 
 
 @pytest.mark.parametrize("reference", ["flows/x.py", "./y.workflow.py", "y.workflow.py"])
@@ -83,9 +85,9 @@ def test_an_unknown_name_lists_the_known_ones_nearest_first(places: Places) -> N
     error = caught.value
     assert error.message == (
         f'there is no workflow named "triaje" in {places.local} or {places.user}.'
-        ' Did you mean "triage"? Known workflows: report, triage.'
+        ' Did you mean "triage"? Known workflows: monitor, report, triage.'
     )
-    assert error.names == ("report", "triage")
+    assert error.names == ("monitor", "report", "triage")
     assert error.nearest == ("triage",)
 
 
@@ -110,11 +112,44 @@ def test_a_name_that_no_file_can_have_is_unknown(places: Places, name: str) -> N
         places.find(name)
 
 
-def test_an_unknown_name_among_none_says_so(places: Places) -> None:
-    with pytest.raises(SourceUnknown, match=r"Known workflows: none\."):
+def test_the_empty_name_is_unknown(places: Places) -> None:
+    with pytest.raises(SourceUnknown, match=r"Known workflows: monitor\."):
         places.find("")
 
 
-def test_there_are_no_built_ins(places: Places) -> None:
-    with pytest.raises(SourceUnknown, match="no built-in workflow"):
-        places.find("builtin:triage")
+def test_a_file_takes_the_name_of_a_built_in_but_not_its_exact_reference(places: Places) -> None:
+    builtin = BUILTINS["monitor"].file
+    assert places.find("monitor") == builtin
+    touch(places.user, "monitor.workflow.py")
+    assert places.find("monitor") == places.user / "monitor.workflow.py"
+    assert places.find("builtin:monitor") == builtin
+
+
+def test_a_hidden_built_in_is_found_exactly_and_listed_nowhere(places: Places) -> None:
+    assert places.find("builtin:wait") == BUILTINS["wait"].file
+    assert "wait" not in list_names(places.project, places.home)
+    with pytest.raises(SourceUnknown, match='no workflow named "wait"'):
+        places.find("wait")
+
+
+@pytest.mark.parametrize("reference", ["builtin:triage", "builtin:", "builtin:monitor.py"])
+def test_an_unknown_built_in_lists_those_there_are(places: Places, reference: str) -> None:
+    with pytest.raises(SourceUnknown) as caught:
+        places.find(reference)
+    assert caught.value.message == (
+        f'there is no built-in workflow "{reference}". There is: builtin:monitor.'
+    )
+
+
+def test_what_is_shadowed_is_listed_with_what_shadows_it(places: Places) -> None:
+    touch(places.local, "monitor.workflow.py", "triage.workflow.py")
+    touch(places.user, "triage.workflow.py")
+    assert [
+        (found.name, found.origin, found.shadowed_by)
+        for found in list_workflows(places.project, places.home)
+    ] == [
+        ("monitor", "project", None),
+        ("triage", "project", None),
+        ("triage", "global", places.local / "triage.workflow.py"),
+        ("monitor", "builtin", places.local / "monitor.workflow.py"),
+    ]

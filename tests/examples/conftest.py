@@ -29,12 +29,14 @@ class Play:
     Attributes:
         times_out: visits of nodes whose code is not run but ends at its deadline.
         path: node and outcome of every step.
+        updates: what nodes have published.
         end: the transition that ended the run.
     """
 
     input: JsonValue
     times_out: Collection[tuple[str, int]] = ()
     path: list[tuple[str, str]] = field(default_factory=list)
+    updates: list[JsonObject] = field(default_factory=list)
     end: JsonObject = field(default_factory=dict)
 
     def run(self, file: Path) -> None:
@@ -42,7 +44,9 @@ class Play:
         loaded = load_file(file, source_identity(file)[0])
         definition = compile_definition(loaded, children, file)
         self.input = definition.accept_input(self.input)
-        executor = Executor(definition, ShellGroups(), source_directory=file.parent)
+        executor = Executor(
+            definition, ShellGroups(), source_directory=file.parent, speak=self._publish
+        )
         loop = Engine(definition, run_id="run-1", origin=_Origin()).run()
         step = next(loop)
         while True:
@@ -73,6 +77,10 @@ class Play:
         transitions = cast("list[JsonObject]", message.payload["transitions"])
         results: list[JsonValue] = [self._apply(transition) for transition in transitions]
         return Reply(WorkerMessageOutcome.ACCEPTED, 1, {"transitions": results})
+
+    def _publish(self, update: Send) -> Reply:
+        self.updates.append(update.payload)
+        return Reply(WorkerMessageOutcome.ACCEPTED, None, {})
 
     def _apply(self, transition: JsonObject) -> JsonObject:
         if transition["type"] == "finishAttempt":

@@ -313,6 +313,7 @@ class Player:
     Attributes:
         results: what calls of a node give, in order, in the place of its code.
         calls: every call that was made.
+        updates: what user code has published.
         crash_before: how many steps of the loop to carry out; None carries out all.
         lose_last_reply: whether the last of them reaches the server, with its answer lost.
     """
@@ -321,6 +322,7 @@ class Player:
     server: ScriptedServer
     results: dict[str, list[CallResult]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+    updates: list[JsonObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         nowhere = FoundChildren(DISK_SOURCES, Path("/nowhere"), Path("/nowhere"))
@@ -357,8 +359,14 @@ class Player:
         scripted = self.results.get(step.node.node_id)
         if scripted:
             return scripted.pop(0)
-        executor = Executor(self.definition, ShellGroups(), source_directory=None)
+        executor = Executor(
+            self.definition, ShellGroups(), source_directory=None, speak=self._publish
+        )
         return executor.run(step, Cancellation())
+
+    def _publish(self, update: Send) -> Reply:
+        self.updates.append(update.payload)
+        return Reply(WorkerMessageOutcome.ACCEPTED, None, {})
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pi_workflows.authoring import (
     Definition,
     EffectSpec,
     Retry,
+    RetryLater,
     Workflow,
     absent,
     idempotent,
@@ -122,6 +123,49 @@ def test_a_wait_ends_the_child_at_once_and_the_next_one_goes_on_counting(
     player(computing(LATER), server, {"flaky": [FAILED]}).play()
     assert tries(server) == [("flaky", 1)] * 3
     assert server.path == [("flaky", "failed"), ("after", "ok")]
+
+
+def asking(retry: Retry, after: float) -> Definition:
+    """A node whose first try asks for a wait of its own."""
+    wf = Workflow("retried")
+
+    @wf.action(effect=idempotent("x"), retry=retry)
+    async def flaky(ctx: Ctx[Any]) -> int:
+        if ctx.attempt == 1:
+            raise ExceptionGroup("one", [RetryLater(after, "no room before noon")])
+        return ctx.attempt
+
+    return wf.build(start=flaky)
+
+
+@pytest.mark.parametrize(("after", "wait_ms"), [(7.5, 7_500), (0, 0), (3_600, 300_000)])
+def test_a_try_that_says_when_the_next_one_is_due_is_believed_up_to_the_longest_wait(
+    after: float, wait_ms: int, server: "ScriptedServer", player: "type[Player]"
+) -> None:
+    """The effect is given back for as long, and the reason is told as any other.
+
+    Case: D18.
+    """
+    player(asking(LATER, after), server).play()
+    (settled, _), (finished, _) = server.sent("settleEffect"), server.sent("finishAttempt")
+    assert settled["retryAfterMs"] == finished["retryAfterMs"] == wait_ms
+    assert str(finished["error"]).startswith("RetryLater: no room before noon")
+    assert server.path == [("flaky", "ok")]
+
+
+def test_without_another_try_to_come_it_is_a_failure_like_any_other(
+    server: "ScriptedServer", player: "type[Player]"
+) -> None:
+    player(asking(Retry(attempts=1), 5), server).play()
+    (finished,) = server.sent("finishAttempt")
+    assert (finished["outcome"], finished.get("retryAfterMs")) == ("failed", None)
+    assert server.path == [("flaky", "failed")]
+
+
+@pytest.mark.parametrize("after", [-1, float("nan"), 31 * 86_400, True])
+def test_a_wait_that_is_no_time_is_refused_where_it_is_written(after: float) -> None:
+    with pytest.raises(ValueError, match="from 0 to 30 days"):
+        RetryLater(after, "no")
 
 
 def test_a_crash_in_a_try_is_no_failed_try(

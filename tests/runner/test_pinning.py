@@ -6,7 +6,9 @@ from typing import cast
 
 import pytest
 
+from pi_workflows.authoring.builtin import FOLDER
 from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.sources import SourceIdentity
 from pi_workflows.runner.launch import (
     Launch,
     LaunchError,
@@ -59,13 +61,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def resolved(project: Path) -> JsonObject:
+def resolved(project: Path, workflow: str = "./parent.workflow.py") -> JsonObject:
     answer = resolve(
         {
             "schema": "pi-workflows.resolve-request.v1",
             "projectPath": str(project),
-            "workflow": "./parent.workflow.py",
-            "input": None,
+            "workflow": workflow,
+            "input": {"command": "true"} if workflow.startswith("builtin:") else None,
             "home": str(project / "home"),
         }
     )
@@ -78,11 +80,8 @@ def launch(answer: JsonObject) -> Launch:
     mounts = cast("list[JsonObject]", answer["mounts"])
     return Launch(
         identity=Identity("run-1", 1, "epoch-1"),
-        root=Pin(Path(str(root["path"])), str(root["hash"])),
-        mounts={
-            str(mount["mountPath"]): Pin(Path(str(mount["path"])), str(mount["hash"]))
-            for mount in mounts
-        },
+        root=Pin(SourceIdentity.parse(root)),
+        mounts={str(mount["mountPath"]): Pin(SourceIdentity.parse(mount)) for mount in mounts},
         definition_digest=str(answer["definitionDigest"]),
     )
 
@@ -171,9 +170,45 @@ def test_an_imported_module_that_moves_an_include_elsewhere_stops_the_run(projec
     sys.modules.pop("shapes", None)
 
 
+def test_a_built_in_is_pinned_by_id_and_revision_wherever_its_file_is(project: Path) -> None:
+    """Also one that it includes itself, and that no list offers."""
+    answer = resolved(project, "builtin:monitor")
+    assert answer["outcome"] == "resolved", answer
+    root = cast("JsonObject", answer["source"])
+    (mount,) = cast("list[JsonObject]", answer["mounts"])
+    assert (root["kind"], root["id"]) == ("builtin", "monitor")
+    assert {"mountPath": "pause", "kind": "builtin", "id": "wait"}.items() <= mount.items()
+    assert str(FOLDER) not in str(answer["source"]) + str(answer["mounts"])
+    assert load_verified(launch(answer)).name == "monitor"
+
+
+@pytest.mark.parametrize("which", ["root", "mount"])
+def test_another_revision_of_a_built_in_stops_the_run_and_both_are_named(
+    project: Path, which: str
+) -> None:
+    """Case: B45."""
+    answer = resolved(project, "builtin:monitor")
+    (mount,) = cast("list[JsonObject]", answer["mounts"])
+    source = mount if which == "mount" else cast("JsonObject", answer["source"])
+    current, source["revision"] = source["revision"], "sha256:0123"
+    with pytest.raises(SourceChanged) as changed:
+        load_verified(launch(answer))
+    told = f"builtin:{source['id']} has changed since the run was started"
+    assert f"{told} (revision sha256:0123, now {current}). Install the version" in str(
+        changed.value
+    )
+
+
+def test_a_built_in_that_is_gone_stops_the_run(project: Path) -> None:
+    answer = resolved(project, "builtin:monitor")
+    cast("JsonObject", answer["source"])["id"] = "of-old"
+    with pytest.raises(SourceChanged, match="has no built-in builtin:of-old"):
+        load_verified(launch(answer))
+
+
 def test_a_source_of_an_unknown_kind_is_no_launch() -> None:
-    source: JsonObject = {"kind": "builtin", "path": "x", "hash": "y"}
-    with pytest.raises(LaunchError, match="builtin source"):
+    source: JsonObject = {"kind": "remote", "path": "x", "hash": "y"}
+    with pytest.raises(LaunchError, match="malformed"):
         parse_launch(
             {
                 "schema": "pi-workflows.runner-launch.v1",

@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -15,6 +16,7 @@ import pytest
 
 import store
 from pi_workflows.protocol import states
+from pi_workflows.protocol.sources import SourceKind
 from store import run_queue
 from store.rows import column_names
 from store.schema import DDL
@@ -137,10 +139,11 @@ def check_list(table: str, column: str) -> list[str]:
         ("leases", "owner_type", states.OwnerType),
         ("resources", "resource_type", states.ResourceType),
         ("run_bindings", "execution_mode", states.ExecutionMode),
+        ("run_sources", "source_type", SourceKind),
     ],
 )
 def test_closed_set_of_a_column_is_the_enum_of_the_protocol(
-    table: str, column: str, enum: type[states.RunStatus]
+    table: str, column: str, enum: type[StrEnum]
 ) -> None:
     """What can be stored can be read, and the other way round."""
     assert check_list(table, column) == [member.value for member in enum]

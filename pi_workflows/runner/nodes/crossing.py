@@ -4,8 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from pi_workflows.authoring.context import Ctx
-from pi_workflows.authoring.definition import Definition
-from pi_workflows.authoring.mounts import Leaving
+from pi_workflows.authoring.mounts import Leaving, Mounted
 from pi_workflows.protocol.states import StepOutcome
 from pi_workflows.runner.cancellation import Cancellation
 from pi_workflows.runner.crossings import carried
@@ -14,7 +13,7 @@ from pi_workflows.runner.nodes.callbacks import invoke
 
 
 def run_crossing(
-    call: Call, child: Definition[Any], context: Ctx[Any], cancellation: Cancellation
+    call: Call, mounted: Mounted, context: Ctx[Any], cancellation: Cancellation
 ) -> CallResult:
     """Map and normalise the child's input and settings, or validate what leaves the child.
 
@@ -28,7 +27,8 @@ def run_crossing(
     crossing = call.node.crossing
     if not isinstance(crossing, Leaving):
         made = invoke(call.node.fn, context, is_async=False, cancellation=cancellation)
-        entered = CallResult(outcome=StepOutcome.OK, output=child.accept_mapped(made))
+        child = mounted.child
+        entered = CallResult(outcome=StepOutcome.OK, output=mounted.accept(made))
         if child.settings is None:
             return entered
         if crossing is None or crossing.settings is None:
@@ -36,6 +36,7 @@ def run_crossing(
         given = invoke(crossing.settings, context, is_async=False, cancellation=cancellation)
         return replace(entered, settings=child.settings.accept(given))
     assert crossing.validate is not None, "an exit without a validator runs no code"
+    child = mounted.child
     codec = child.exits[crossing.exit_name].codec
     value = crossing.validate(codec.load(carried(child, crossing, call.outputs)))
     output = codec.dump(value, where=f'exit "{crossing.exit_name}" of mount "{crossing.mount}"')

@@ -10,7 +10,7 @@ from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.settings_copy import SettingsCopy
 from pi_workflows.authoring.timeouts import Computed, budget_ms
 from pi_workflows.protocol.states import NodeType, StepOutcome
-from pi_workflows.runner.author_errors import describe
+from pi_workflows.runner.author_errors import describe, wanted_wait_ms
 from pi_workflows.runner.cancellation import Cancellation
 from pi_workflows.runner.messages import Call, CallResult, Purpose
 from pi_workflows.runner.nodes.action import FUNCTION_RECEIPT, run_action
@@ -78,6 +78,7 @@ class Executor:
                 outcome=StepOutcome.FAILED,
                 error=self._describe(error),
                 receipt=FUNCTION_RECEIPT if _acts(call) else None,
+                retry_after_ms=wanted_wait_ms(error) if call.purpose is Purpose.NODE else None,
             )
 
     def _dispatch(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
@@ -172,8 +173,8 @@ class Executor:
 
     def _node(self, call: Call, context: Ctx[Any], cancellation: Cancellation) -> CallResult:
         if call.node.crossing is not None:
-            child = self._definition.mounts[call.node.crossing.mount].child
-            return run_crossing(call, child, context, cancellation)
+            mounted = self._definition.mounts[call.node.crossing.mount]
+            return run_crossing(call, mounted, context, cancellation)
         match call.node.node_type:
             case NodeType.COMPUTE:
                 return run_compute(call.node, context, cancellation)

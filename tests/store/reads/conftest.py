@@ -10,6 +10,7 @@ import pytest
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.ids import EffectId, RunId, WorkerEpoch
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import (
     ActorType,
     EffectAttemptOutcome,
@@ -169,8 +170,7 @@ class ScriptedStore:
                 workflow_name="tally",
                 workflow_ref="tally",
                 project_path=project,
-                source_path=f"{project}/tally.workflow.py",
-                source_hash="ab" * 32,
+                source=SourceIdentity(SourceKind.FILE, f"{project}/tally.workflow.py", "ab" * 32),
                 snapshot=snapshot,
                 run_input=Blob.of_json(run_input),
                 launch_options=Blob.of_json({}),

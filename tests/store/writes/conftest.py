@@ -10,6 +10,7 @@ import pytest
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.definition import DefinitionSnapshot
 from pi_workflows.protocol.ids import EffectId, RunId, WorkerEpoch, effect_id, run_resource_id
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import (
     ActorType,
     EffectAttemptOutcome,
@@ -156,8 +157,7 @@ class WriteStore:
             workflow_name="courier",
             workflow_ref="courier",
             project_path="/projects/one",
-            source_path="/projects/one/courier.workflow.py",
-            source_hash="ab" * 32,
+            source=SourceIdentity(SourceKind.FILE, "/projects/one/courier.workflow.py", "ab" * 32),
             snapshot=Blob.of_json(GRAPH),
             run_input=Blob.of_json({"to": "somebody"}),
             launch_options=Blob.of_json({}),

@@ -7,6 +7,7 @@ import pytest
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.definition import DefinitionSnapshot
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import MountRole, RunStatus
 from store import run_history
 from store.blobs import Blob
@@ -21,6 +22,7 @@ from tests.store.writes.test_advance import refuse
 if TYPE_CHECKING:
     from tests.store.writes.conftest import WriteStore
 
+REPAIR: Final = SourceIdentity(SourceKind.FILE, "/projects/one/repair_flow.py", "cd" * 32)
 GRAPH: Final[JsonObject] = {
     "schema": "pi-workflows.definition-snapshot.v1",
     "name": "parent",
@@ -78,7 +80,7 @@ def run(store: "WriteStore") -> WrittenRun:
     new = dataclasses.replace(
         store.new_run("run-1"),
         snapshot=Blob.of_json(GRAPH),
-        mounts=(MountSource("fix", "file", "/projects/one/repair_flow.py", "cd" * 32),),
+        mounts=(MountSource("fix", REPAIR),),
     )
     store.do(create_run, CONTROL, new)
     made = WrittenRun(store, "run-1", DefinitionSnapshot.parse(GRAPH)).begin()

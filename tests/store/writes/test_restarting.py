@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from pi_workflows.protocol.ids import run_resource_id
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import ActorType, RunStatus, StepOutcome
 from store import projection, run_restarting, verification
 from store.authority import Permit
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 CONTROL: Final = Actor(ActorType.CONTROL)
 SESSION: Final = Actor(ActorType.SESSION, "session-1")
+REPAIR: Final = SourceIdentity(SourceKind.FILE, "/projects/one/repair_flow.py", "cd" * 32)
 MAY_NOT: Final = [
     actor for actor in ActorType if actor not in {ActorType.CONTROL, ActorType.SESSION}
 ]
@@ -106,7 +108,7 @@ def test_restart_gives_a_new_run_the_definition_and_the_input_and_nothing_else(
 
 
 def test_restart_pins_the_same_sources_of_all_that_is_included(store: "WriteStore") -> None:
-    mounts = (MountSource("fix", "file", "/projects/one/repair_flow.py", "cd" * 32),)
+    mounts = (MountSource("fix", REPAIR),)
     store.do(create_run, Permit(CONTROL), replace(store.new_run("run-1"), mounts=mounts))
     run = completed(WrittenRun(store, "run-1"))
     child = restart(run).run.run_id

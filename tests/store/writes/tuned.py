@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.definition import DefinitionSnapshot
+from pi_workflows.protocol.sources import SourceIdentity, SourceKind
 from pi_workflows.protocol.states import ActorType
 from store import settings_chain, settings_changing, verification
 from store.authority import Permit
@@ -62,6 +63,7 @@ GRAPH: Final[JsonObject] = {
     ],
     "settings": RULES,
 }
+SUB: Final = SourceIdentity(SourceKind.FILE, "/projects/one/sub.py", "cd" * 32)
 INITIAL: Final[JsonObject] = {"lane": "normal"}
 HUMAN: Final = Actor(ActorType.HUMAN)
 CAREFUL: Final[JsonValue] = [{"op": "replace", "path": "/lane", "value": "careful"}]
@@ -73,7 +75,7 @@ def tuned_run(store: "WriteStore") -> WrittenRun:
         store.new_run("run-1"),
         snapshot=Blob.of_json(GRAPH),
         settings=Blob.of_json(INITIAL),
-        mounts=(MountSource("sub", "file", "/projects/one/sub.py", "cd" * 32),),
+        mounts=(MountSource("sub", SUB),),
     )
     store.do(create_run, CONTROL, new)
     return WrittenRun(store, "run-1", DefinitionSnapshot.parse(GRAPH))
