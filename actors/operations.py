@@ -11,6 +11,12 @@ from actors.heavy_reads import HeavyReads, ReadFailed
 from actors.run_control import RunControl
 from actors.server_views import ServerViews
 from actors.services import Services
+from actors.settings_control import (
+    SettingsChange,
+    SettingsControl,
+    SettingsHistory,
+    SettingsShow,
+)
 from actors.subscriptions import RunsSubscription, RunSubscription, Subscription, runs_page
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode
@@ -89,12 +95,20 @@ class Operations:
         self._views: Final = views
         self._heavy: Final = HeavyReads(services)
         self._effects: Final = EffectControl(services)
+        self._settings: Final = SettingsControl(services)
         self._table: Final[Mapping[str, _Servable]] = {
             "run.start": _Operation(wire.RunStart, self._run_start),
             "run.pause": _Operation(wire.NoPayload, self._run_pause, names_run=True),
             "run.resume": _Operation(wire.NoPayload, self._run_resume, names_run=True),
             "run.cancel": _Operation(wire.RunCancel, self._run_cancel, names_run=True),
             "run.restart": _Operation(wire.NoPayload, self._run_restart, names_run=True),
+            "run.changeSettings": _Operation(
+                SettingsChange, self._change_settings, names_run=True
+            ),
+            "settings.show": _Operation(SettingsShow, self._settings_show, names_run=True),
+            "settings.history": _Operation(
+                SettingsHistory, self._settings_history, names_run=True
+            ),
             "run.status": _Operation(wire.NoPayload, self._run_status, names_run=True),
             "run.list": _Operation(wire.RunList, self._run_list),
             "effect.list": _Operation(EffectList, self._effect_list),
@@ -154,6 +168,15 @@ class Operations:
 
     async def _run_restart(self, call: _Call[wire.NoPayload]) -> Reply:
         return await self._control.restart(call.request)
+
+    async def _change_settings(self, call: _Call[SettingsChange]) -> Reply:
+        return await self._settings.change(call.request, call.payload)
+
+    async def _settings_show(self, call: _Call[SettingsShow]) -> Reply:
+        return done(self._settings.shown(call.run_id, call.payload))
+
+    async def _settings_history(self, call: _Call[SettingsHistory]) -> Reply:
+        return done(self._settings.history(call.run_id, call.payload))
 
     async def _run_status(self, call: _Call[wire.NoPayload]) -> Reply:
         return done(await self._views.run_state(call.run_id))

@@ -97,6 +97,22 @@ async def resolve(
         frame = encode_frame(request)
     except FrameTooLarge:
         return RefusedWorkflow(ErrorCode.INPUT_REJECTED, "the input is too large: 1 MiB at most.")
+    answer = await ask_resolver(services, project_path, frame)
+    if not isinstance(answer, dict):
+        return answer
+    try:
+        return _parse(answer)
+    except (KeyError, TypeError, ValueError) as error:
+        return _unusable(error)
+
+
+async def ask_resolver(
+    services: Services, project_path: str, frame: bytes
+) -> JsonObject | RefusedWorkflow | NotResolved:
+    """Ask a child of its own one question about a workflow; return its answer, or why none came.
+
+    Cancelled: the child is ended; nothing was stored.
+    """
     marker = f"resolver-{services.world.ids.new_uuid()}"
     spec = ChildSpec.of_module(
         RESOLVER_MODULE, cwd=project_path, env=child_environment(), marker=marker
@@ -113,7 +129,7 @@ async def resolve(
         services.processes.remove(child.identity)
 
 
-async def _ask(child: Child, request: bytes) -> Found:
+async def _ask(child: Child, request: bytes) -> JsonObject | RefusedWorkflow | NotResolved:
     lines = LineStream(child.stream)
     is_loading = False
     with trio.move_on_after(RESOLVE_S):
@@ -124,15 +140,19 @@ async def _ask(child: Child, request: bytes) -> Found:
                 is_loading = True
                 answer = await _next(lines)
             if answer is not None:
-                return _parse(answer)
+                return answer
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # As at the end of the stream: how the child ended says more.
-        except (FrameError, KeyError, TypeError, ValueError) as error:
-            return NotResolved(f"the resolver's answer is unusable: {error}")
+        except FrameError as error:
+            return _unusable(error)
         return _ended(child, await child.wait(), is_loading=is_loading)
     return NotResolved(
         f"loading the workflow took longer than {RESOLVE_S:g} s; import less at module level."
     )
+
+
+def _unusable(error: Exception) -> NotResolved:
+    return NotResolved(f"the resolver's answer is unusable: {error}")
 
 
 async def _next(lines: LineStream) -> JsonObject | None:
@@ -140,7 +160,7 @@ async def _next(lines: LineStream) -> JsonObject | None:
     return None if line is None else parse_canonical(line)
 
 
-def _ended(child: Child, status: ExitStatus, *, is_loading: bool) -> Found:
+def _ended(child: Child, status: ExitStatus, *, is_loading: bool) -> RefusedWorkflow | NotResolved:
     """Say what an end without an answer means: whose code ran when it came?"""
     tail = child.output_tail()[-_TAIL_CHARS:] or None
     how = f"exit code {status.code}" if status.signal is None else f"signal {status.signal}"

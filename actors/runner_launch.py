@@ -21,6 +21,7 @@ from store.authority import Permit
 from store.blobs import Blob
 from store.projects import path_of
 from store.run_claiming import ClaimedRun, launch
+from store.runs import SourceRow
 from store.transaction import Transaction
 from store.workers import Launch
 
@@ -114,20 +115,23 @@ def runner_spec(project_path: str, marker: str) -> ChildSpec:
 
 
 def _envelope(claimed: ClaimedRun, worker_epoch: WorkerEpoch, project_path: str) -> JsonObject:
-    root, *mounts = claimed.sources
     return {
         "schema": RUNNER_LAUNCH,
         "runId": claimed.run.run_id,
         "generation": claimed.claim.generation,
         "runnerEpoch": worker_epoch,
         "projectPath": project_path,
-        "workflowSource": {
-            "root": root.identity.stored(),
-            "mounts": [
-                {"mountPath": mount.mount_path, **mount.identity.stored()} for mount in mounts
-            ],
-        },
+        "workflowSource": workflow_source(claimed.sources),
         "definitionDigest": claimed.run.definition_digest.hex(),
         "inputHash": claimed.run.input_hash.hex(),
         "protocolVersion": RUNNER_PROTOCOL_VERSION,
+    }
+
+
+def workflow_source(sources: list[SourceRow]) -> JsonObject:
+    """Return the pinned sources of a run as children are told them; the root's is the first."""
+    root, *mounts = sources
+    return {
+        "root": root.identity.stored(),
+        "mounts": [{"mountPath": mount.mount_path, **mount.identity.stored()} for mount in mounts],
     }

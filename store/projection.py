@@ -15,6 +15,7 @@ from store import (
     definitions,
     projection_steps,
     run_queue,
+    run_settings,
     run_summaries,
     runner_ends,
     runs,
@@ -110,6 +111,11 @@ def current(reading: Reading, run: SummaryRow) -> JsonObject:
     where: JsonObject = {"currentNode": attempt.node_id, "currentAttemptId": attempt.attempt_id}
     if attempt.started_at is not None:
         where["currentNodeStartedAt"] = rfc3339(attempt.started_at)
+    bound = run_settings.binding(reading, attempt.attempt_id)
+    if bound is not None and bound.settings_hash is not None:
+        where["currentSettingsScopeId"] = bound.settings_scope_id
+        where["currentSettingsChangeNumber"] = bound.settings_change_number
+        where["currentSettingsHash"] = bound.settings_hash.hex()
     if run.status is RunStatus.WAITING:
         where["waitingOn"] = attempt.node_id
     return where

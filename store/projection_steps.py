@@ -40,6 +40,9 @@ class StepRow:
     error: bytes | None
     receipt_media: str | None
     receipt: bytes | None
+    settings_scope_id: str | None
+    settings_change_number: int | None
+    settings_hash: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Step:
         prompt: None unless a model was asked.
         output: JSON value; None also where no output is stored.
         receipt: what an action or shell node reports of its work; None without one.
+        settings: id, change number and hash of what it ran with; None without settings.
     """
 
     step_index: int
@@ -68,6 +72,7 @@ class Step:
     output: JsonValue
     error: str | None
     receipt: JsonValue
+    settings: tuple[str, int, bytes] | None
 
 
 SELECT_STEPS: Final = """
@@ -80,7 +85,8 @@ SELECT_STEPS: Final = """
            p.media_type AS prompt_media, p.content AS prompt,
            o.media_type AS output_media, o.content AS output,
            e.media_type AS error_media, e.content AS error,
-           c.media_type AS receipt_media, c.content AS receipt
+           c.media_type AS receipt_media, c.content AS receipt,
+           a.settings_scope_id, a.settings_change_number, a.settings_hash
       FROM run_steps AS s
       JOIN node_attempts AS a ON a.attempt_id = s.attempt_id
       LEFT JOIN blobs AS p ON p.blob_hash = a.prompt_hash
@@ -166,6 +172,11 @@ def projected(step: Step) -> JsonObject:
     shown["output"] = step.output
     if step.error is not None:
         shown["error"] = step.error
+    if step.settings is not None:
+        scope_id, number, value = step.settings
+        shown["settingsScopeId"] = scope_id
+        shown["settingsChangeNumber"] = number
+        shown["settingsHash"] = value.hex()
     if step.receipt is not None:
         shown["action"] = step.receipt
     return shown
@@ -228,7 +239,15 @@ def _decoded(row: StepRow) -> Step:
         output=stored_json(row.output_media, row.output),
         error=stored_text(row.error_media, row.error),
         receipt=stored_json(row.receipt_media, row.receipt),
+        settings=_settings(row),
     )
+
+
+def _settings(row: StepRow) -> tuple[str, int, bytes] | None:
+    scope_id, number, value = row.settings_scope_id, row.settings_change_number, row.settings_hash
+    if scope_id is None or number is None or value is None:
+        return None
+    return scope_id, number, value
 
 
 def _facts(step: Step) -> JsonObject:

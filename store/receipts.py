@@ -22,6 +22,7 @@ from store.errors import (
     StaleResourceError,
     UnknownResourceError,
 )
+from store.settings_errors import SettingsBusyError, SettingsStaleError, SettingsUnknownError
 from store.transaction import Reading, Transaction
 
 
@@ -100,8 +101,15 @@ _CONFLICTS: Final = (
     RunConflictError,
     CancelConflictError,
     EffectSettledError,
+    SettingsBusyError,
+    SettingsStaleError,
 )
-_NOT_FOUND: Final = (RunUnknownError, UnknownResourceError, EffectUnknownError)
+_NOT_FOUND: Final = (
+    RunUnknownError,
+    UnknownResourceError,
+    EffectUnknownError,
+    SettingsUnknownError,
+)
 
 
 def stored(reading: Reading, request: Request) -> Reply | None:

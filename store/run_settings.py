@@ -9,17 +9,20 @@ from store.attempts import AttemptRow
 from store.errors import StoreCorrupt
 from store.resources import Recorder, node_event
 from store.settings_scopes import Bound, ScopeRow
-from store.transaction import Transaction, affected_one
+from store.transaction import Reading, Transaction, affected_one
 
 
 class BindingRow(NamedTuple):
-    """The change of its settings that a try runs with; None without settings."""
+    """The settings that a try runs with; all None without settings."""
 
+    settings_scope_id: str | None
     settings_change_number: int | None
+    settings_hash: bytes | None
 
 
 SELECT_BINDING: Final = """
-    SELECT settings_change_number FROM node_attempts WHERE attempt_id = :attempt_id
+    SELECT settings_scope_id, settings_change_number, settings_hash
+      FROM node_attempts WHERE attempt_id = :attempt_id
 """
 
 UPDATE_BINDING: Final = """
@@ -30,6 +33,11 @@ UPDATE_BINDING: Final = """
 """
 
 ROW_STATEMENTS: Final = {"SELECT_BINDING": BindingRow}
+
+
+def binding(reading: Reading, attempt_id: str) -> BindingRow | None:
+    """Return the settings that a try runs with; None when there is no such try."""
+    return reading.one(BindingRow, SELECT_BINDING, {"attempt_id": attempt_id})
 
 
 class RunSettings:
@@ -67,7 +75,7 @@ class RunSettings:
         scope = self._scope(node)
         if scope is None:
             raise StoreCorrupt("a settings route has no settings")
-        began = self._tx.one(BindingRow, SELECT_BINDING, {"attempt_id": attempt.attempt_id})
+        began = binding(self._tx, attempt.attempt_id)
         if began is None or began.settings_change_number == scope.change_number:
             return None
         self._recorder.record(

@@ -11,7 +11,7 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import AttemptStatus
 from pi_workflows.protocol.timestamps import rfc3339
 from pi_workflows.protocol.version import RUN_VIEW
-from store import attempts, run_queue, run_summaries, unresolved_effects, updates
+from store import attempts, run_queue, run_summaries, settings_lists, unresolved_effects, updates
 from store.display import display
 from store.errors import StoreCorrupt
 from store.projection_steps import outcome_of, stored_json, stored_text
@@ -30,6 +30,12 @@ UPDATES_MAX: Final = 32
 
 UPDATE_BYTES_MAX: Final = 4_096
 """Largest data of an update that stands in the view itself."""
+
+SCOPES_MAX: Final = 16
+"""Newest settings that a view holds, of the run and of invocations."""
+
+SETTINGS_BYTES_MAX: Final = 4_096
+"""Largest settings that stand in the view themselves."""
 
 OUTPUT_BYTES_MAX: Final = 16_384
 """Largest final output, in bytes of its JSON, that stands in the view itself."""
@@ -130,6 +136,9 @@ def run_view(reading: Reading, run_id: str) -> JsonObject:
     pairs = updates.count(reading, run_id)
     if pairs:
         view["updates"] = _updates(reading, run_id, pairs)
+    scopes = settings_lists.newest(reading, run_id, SCOPES_MAX, SETTINGS_BYTES_MAX)
+    if scopes:
+        view["settings"] = scopes
     current = _current(reading, run)
     if current is not None:
         view["current"] = current

@@ -17,8 +17,12 @@ _JSON_BEGINNINGS: Final = '{["-0123456789'
 _QUOTES_HINT: Final = """; a text needs its own quotes: --input '"Ada"'"""
 
 
-def read_input(text: str | None) -> JsonValue:
-    """Return the value that `--input` gives; None, which is null, when it was not said.
+def read_input(text: str | None, *, option: str = "--input") -> JsonValue:
+    """Return the value that an option gives; None, which is null, when it was not said.
+
+    Args:
+        text: JSON, `@FILE`, or `-` for standard input.
+        option: what errors call it.
 
     Raises:
         ClientError: the file cannot be read, or what is there has no canonical JSON form. The
@@ -26,7 +30,7 @@ def read_input(text: str | None) -> JsonValue:
     """
     if text is None:
         return None
-    source, data = _source(text)
+    source, data = _source(text, option)
     try:
         value = parse_json(data)
     except CanonicalError as error:
@@ -42,12 +46,12 @@ def read_input(text: str | None) -> JsonValue:
     return value
 
 
-def _source(text: str) -> tuple[str, bytes]:
+def _source(text: str, option: str) -> tuple[str, bytes]:
     """Return what to call the source, and its bytes."""
     if text == "-":
         return "standard input", sys.stdin.buffer.read()
     if not text.startswith("@"):
-        return "--input", text.encode(errors="surrogateescape")
+        return option, text.encode(errors="surrogateescape")
     name = text[1:]
     try:
         return name, Path(name).expanduser().read_bytes()

@@ -30,6 +30,7 @@ from pi_workflows.client.errors import (
 from pi_workflows.client.messages import UNAVAILABLE, Event, Request, Response
 from pi_workflows.client.run_calls import LiveRunCalls
 from pi_workflows.client.sans_io import CONNECT_MS, Connection, Reply, new_id, reply_of
+from pi_workflows.client.settings_calls import LiveSettingsCalls
 from pi_workflows.client.subscription import Subscription
 from pi_workflows.protocol.canonical import JsonObject
 
@@ -69,7 +70,7 @@ class _Call:
     failure: ClientError | None = None
 
 
-class LiveClient(LiveRunCalls):
+class LiveClient(LiveRunCalls, LiveSettingsCalls):
     """See the module. Enter it as an async context manager; leaving closes the connection.
 
     Args:

@@ -13,6 +13,7 @@ from pi_workflows.client.errors import ConnectionLost, ProtocolViolation
 from pi_workflows.client.messages import Request, Response
 from pi_workflows.client.run_calls import BlockingRunCalls
 from pi_workflows.client.sans_io import Reply, new_id, reply_of
+from pi_workflows.client.settings_calls import BlockingSettingsCalls
 from pi_workflows.protocol.canonical import CanonicalError, JsonObject, JsonValue, parse_json
 from pi_workflows.protocol.states import CommandOutcome
 
@@ -26,7 +27,7 @@ _STOPPING_PAUSE_MS: Final = 250
 """A server that answers `unavailable` is closing its socket; connecting at once would meet it."""
 
 
-class BlockingClient(BlockingRunCalls):
+class BlockingClient(BlockingRunCalls, BlockingSettingsCalls):
     """Sends requests one after the other and repeats those whose reply was lost.
 
     A repeat has a new request id and the same client id, key, operation and payload, so the server

@@ -59,9 +59,9 @@ class SourceChanged(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What the server wants this child to run.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """A workflow as it was when its run was made.
 
     Attributes:
         root: the workflow's own file.
@@ -69,10 +69,16 @@ class Launch:
         definition_digest: SHA-256 of the canonical snapshot as 64 hexadecimal digits.
     """
 
-    identity: Identity
     root: Pin
     mounts: Mapping[str, Pin]
     definition_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch(Pinned):
+    """What the server wants this child to run."""
+
+    identity: Identity
 
 
 def parse_launch(frame: JsonObject) -> Launch:
@@ -84,17 +90,16 @@ def parse_launch(frame: JsonObject) -> Launch:
     try:
         if frame["schema"] != RUNNER_LAUNCH or frame["protocolVersion"] != RUNNER_PROTOCOL_VERSION:
             raise LaunchError("the launch envelope has another schema or protocol version")
-        source = cast("JsonObject", frame["workflowSource"])
-        mounts = cast("list[JsonObject]", source["mounts"])
+        pinned = parse_pinned(frame)
         return Launch(
             identity=Identity(
                 cast("str", frame["runId"]),
                 cast("int", frame["generation"]),
                 cast("str", frame["runnerEpoch"]),
             ),
-            root=_pin(cast("JsonObject", source["root"])),
-            mounts={cast("str", mount["mountPath"]): _pin(mount) for mount in mounts},
-            definition_digest=cast("str", frame["definitionDigest"]),
+            root=pinned.root,
+            mounts=pinned.mounts,
+            definition_digest=pinned.definition_digest,
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, LaunchError):
@@ -102,11 +107,26 @@ def parse_launch(frame: JsonObject) -> Launch:
         raise LaunchError("the launch envelope is malformed") from error
 
 
+def parse_pinned(frame: JsonObject) -> Pinned:
+    """Read what a message says of the workflow that it is about.
+
+    Raises:
+        KeyError, TypeError, ValueError: a field is missing or of another kind.
+    """
+    source = cast("JsonObject", frame["workflowSource"])
+    mounts = cast("list[JsonObject]", source["mounts"])
+    return Pinned(
+        root=_pin(cast("JsonObject", source["root"])),
+        mounts={cast("str", mount["mountPath"]): _pin(mount) for mount in mounts},
+        definition_digest=cast("str", frame["definitionDigest"]),
+    )
+
+
 def _pin(source: JsonObject) -> Pin:
     return Pin(SourceIdentity.parse(source))
 
 
-def load_verified(launch: Launch, sources: Sources = DISK_SOURCES) -> Definition:
+def load_verified(launch: Pinned, sources: Sources = DISK_SOURCES) -> Definition:
     """Check the hashes of all sources, import them, check mounts and digest of what they build.
 
     Of files that are not imported by other code, exactly the checked bytes are run.

@@ -2,7 +2,8 @@
 
 Answers one `pi-workflows.resolve-request.v1`: first that foreign code runs from now on, then, with
 one frame, a workflow that may start, with its identity, snapshot, normalised input and title, or
-why it may not. It writes nothing anywhere.
+why it may not. Or one `pi-workflows.settings-check.v1`: whether a workflow accepts a change of its
+settings. It writes nothing anywhere.
 """
 
 import contextlib
@@ -12,11 +13,11 @@ import sys
 import threading
 import traceback
 import unicodedata
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from inspect import iscoroutine
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar, cast
+from typing import Any, Final, NoReturn, cast
 
 from pi_workflows.authoring.builtin import identity_of
 from pi_workflows.authoring.compiling import compile_definition
@@ -33,14 +34,14 @@ from pi_workflows.protocol.frames import (
     parse_canonical,
 )
 from pi_workflows.protocol.states import NodeType
-from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST
+from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST, SETTINGS_CHECK
 from pi_workflows.runner.author_errors import describe
+from pi_workflows.runner.bounded_calls import within
 from pi_workflows.runner.children import FoundChildren
 from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_DONE, take_connection
 from pi_workflows.runner.messages import bounded_text
+from pi_workflows.runner.settings_check import check_settings
 from pi_workflows.runner.sources import DISK_SOURCES, Sources
-
-T = TypeVar("T")
 
 TITLE_TIMEOUT_S: Final = 30.0
 """Bound of the callbacks that make a run's title and its initial settings."""
@@ -69,10 +70,11 @@ def resolve(
     title_timeout_s: float = TITLE_TIMEOUT_S,
     sources: Sources = DISK_SOURCES,
 ) -> JsonObject:
-    """Turn a resolve request into its answer; foreign code runs on the way.
+    """Turn a request into its answer; foreign code runs on the way.
 
     Args:
-        request: `pi-workflows.resolve-request.v1`.
+        request: `pi-workflows.resolve-request.v1`, or `pi-workflows.settings-check.v1`, see
+            `settings_check`.
         title_timeout_s: a callback that makes the title or the initial settings and takes longer
             is refused; it may go on running.
 
@@ -81,6 +83,8 @@ def resolve(
         `detail` is a traceback for people who ask for one.
     """
     try:
+        if request.get("schema") == SETTINGS_CHECK:
+            return check_settings(request, timeout_s=title_timeout_s, sources=sources)
         return _resolve(request, title_timeout_s, sources)
     except _Refused as refused:
         return _refusal(refused.code, refused.message, refused.__cause__)
@@ -192,7 +196,7 @@ def _title(
         return _finish(value) if iscoroutine(value) else value
 
     where = f'workflow "{definition.name}": the title callback'
-    given, failed = _within(timeout_s, ask)
+    given, failed = within(timeout_s, ask)
     if failed is not None:
         text = f"{where} failed: {describe(failed, directory)}"
         raise _Refused(ErrorCode.TITLE_FAILED, bounded_text(text)) from failed
@@ -210,7 +214,7 @@ def _settings(
         _Refused: the callback failed or took too long.
         SettingsRejected: they do not fit their model, or are too large.
     """
-    given, failed = _within(timeout_s, lambda: definition.begin_settings(normalised))
+    given, failed = within(timeout_s, lambda: definition.begin_settings(normalised))
     if isinstance(failed, AuthoringError):
         raise failed
     where = f'workflow "{definition.name}": its initial settings'
@@ -221,26 +225,6 @@ def _settings(
         text = f"{where} took longer than {timeout_s:g} s to make."
         raise _Refused(ErrorCode.SETTINGS_REJECTED, text)
     return given[0]
-
-
-def _within(timeout_s: float, ask: Callable[[], T]) -> tuple[list[T], BaseException | None]:
-    """Run foreign code on a thread of its own for so long, and return its value or its error.
-
-    Neither comes of code that takes longer; it may go on running.
-    """
-    given: list[T] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            given.append(ask())
-        except BaseException as error:  # noqa: BLE001 - foreign code, on a thread of its own
-            failed.append(error)
-
-    thread = threading.Thread(target=run, name="callback", daemon=True)
-    thread.start()
-    thread.join(timeout_s)
-    return given, failed[0] if failed else None
 
 
 def _checked(title: object, where: str) -> str | None:

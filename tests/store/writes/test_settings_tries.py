@@ -1,13 +1,13 @@
 """Settings and the tries that run with them: what they are bound to, and what runs again."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import ActorType, MountRole, StepOutcome
-from store import settings_scopes
+from store import projection, run_views, settings_scopes
 from store.blobs import Blob
 from store.errors import ProposalRefused
 from store.proposals import CrossMount, FinishAttempt
@@ -214,3 +214,21 @@ def test_the_settings_of_nobody_are_told_to_no_runner(store: "WriteStore") -> No
     assert run.advance(start).bindings == (None,)
     assert settings_scopes.current(store.do(lambda tx: tx), run.run_id) is None
     assert HOST.actor_type is ActorType.HOST
+
+
+def test_the_state_of_a_run_names_the_settings_of_its_steps_and_of_what_works(
+    run: WrittenRun,
+) -> None:
+    finished = at_the_route(run)
+    change(run)
+    state = run.store.do(projection.run_state, run.run_id)
+    initial = Blob.of_json(INITIAL).blob_hash.hex()
+    assert state["currentSettingsScopeId"] == "run-1:$root:1"
+    assert (state["currentSettingsChangeNumber"], state["currentSettingsHash"]) == (0, initial)
+    run.advance(finished)
+    view = run.store.do(run_views.run_view, run.run_id)
+    (scope,) = cast("list[JsonObject]", view["settings"])
+    assert scope["settings"] == {"lane": "careful"}
+    (step,) = cast("list[JsonObject]", state["steps"])
+    assert step["settingsScopeId"] == "run-1:$root:1"
+    assert (step["settingsChangeNumber"], step["settingsHash"]) == (0, initial)

@@ -1,0 +1,168 @@
+"""What may be asked of the settings of a run, as methods of both clients."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from pi_workflows.client.sans_io import Reply
+from pi_workflows.protocol.canonical import JsonObject, JsonValue
+
+
+class _Blocking(Protocol):
+    def call(
+        self,
+        operation: str,
+        payload: JsonObject | None = None,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Reply: ...
+
+
+class _Live(Protocol):
+    async def call(
+        self,
+        operation: str,
+        payload: JsonObject | None = None,
+        *,
+        run_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Reply: ...
+
+
+class BlockingSettingsCalls:
+    """Settings of runs; see `docs/protocol.md` for the shapes."""
+
+    def change_settings(
+        self: _Blocking,
+        run_id: str,
+        patch: Sequence[JsonObject],
+        *,
+        scope_id: str | None = None,
+        expected_change_number: int | None = None,
+        source: str = "client",
+        idempotency_key: str | None = None,
+    ) -> Reply:
+        """Change settings of a run that goes on, paused ones included.
+
+        Nodes that start after it see the change; one at work keeps its copy.
+
+        Args:
+            run_id: the run.
+            patch: 1 to 256 operations of RFC 6902, 64 KiB at most.
+            scope_id: whose settings; None means the run's own.
+            expected_change_number: refuse unless at this change; None takes the newest.
+            source: where it comes from, a label of 1 to 128 characters.
+            idempotency_key: None makes a fresh one; give the earlier one to repeat a change whose
+                fate is unknown.
+
+        Raises:
+            Refused: `SETTINGS_DENIED`, `SETTINGS_PATCH_INVALID`, `SETTINGS_PATCH_FAILED`,
+                `SETTINGS_REJECTED`, `SETTINGS_STALE`, `SETTINGS_UNKNOWN`, `RUN_NOT_STARTED`,
+                `RUN_ENDED`, `RUN_UNKNOWN`; nothing was changed.
+            ClientError: as `call`.
+        """
+        payload = _change(patch, scope_id, expected_change_number, source)
+        return self.call(
+            "run.changeSettings", payload, run_id=run_id, idempotency_key=idempotency_key
+        )
+
+    def settings(self: _Blocking, run_id: str, scope_id: str | None = None) -> list[JsonObject]:
+        """Return the settings of a run, oldest first; of one id only when it is given.
+
+        Raises:
+            Refused: `SETTINGS_UNKNOWN`, `RUN_UNKNOWN`.
+            ClientError: as `call`.
+        """
+        found: list[JsonObject] = []
+        payload = _scoped(scope_id)
+        while True:
+            page = self.call("settings.show", payload, run_id=run_id).receipt
+            found += _items(page)
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return found
+            payload = {**payload, "cursor": cursor}
+
+    def settings_history(
+        self: _Blocking, run_id: str, scope_id: str | None = None
+    ) -> list[JsonObject]:
+        """Return the changes of settings, oldest first; of the run's own when no id is given.
+
+        Raises:
+            Refused: `SETTINGS_UNKNOWN`, `RUN_UNKNOWN`.
+            ClientError: as `call`.
+        """
+        found: list[JsonObject] = []
+        payload = _scoped(scope_id)
+        while True:
+            page = self.call("settings.history", payload, run_id=run_id).receipt
+            found += _items(page)
+            following = page.get("next")
+            if following is None:
+                return found
+            payload = {**payload, "after": following}
+
+
+class LiveSettingsCalls:
+    """The same for the client of live views; a cancelled change may have been carried out."""
+
+    async def change_settings(
+        self: _Live,
+        run_id: str,
+        patch: Sequence[JsonObject],
+        *,
+        scope_id: str | None = None,
+        expected_change_number: int | None = None,
+        source: str = "client",
+        idempotency_key: str | None = None,
+    ) -> Reply:
+        """See `BlockingSettingsCalls.change_settings`."""
+        payload = _change(patch, scope_id, expected_change_number, source)
+        return await self.call(
+            "run.changeSettings", payload, run_id=run_id, idempotency_key=idempotency_key
+        )
+
+    async def settings(self: _Live, run_id: str, scope_id: str | None = None) -> list[JsonObject]:
+        """See `BlockingSettingsCalls.settings`."""
+        found: list[JsonObject] = []
+        payload = _scoped(scope_id)
+        while True:
+            page = (await self.call("settings.show", payload, run_id=run_id)).receipt
+            found += _items(page)
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return found
+            payload = {**payload, "cursor": cursor}
+
+    async def settings_history(
+        self: _Live, run_id: str, scope_id: str | None = None
+    ) -> list[JsonObject]:
+        """See `BlockingSettingsCalls.settings_history`."""
+        found: list[JsonObject] = []
+        payload = _scoped(scope_id)
+        while True:
+            page = (await self.call("settings.history", payload, run_id=run_id)).receipt
+            found += _items(page)
+            following = page.get("next")
+            if following is None:
+                return found
+            payload = {**payload, "after": following}
+
+
+def _change(
+    patch: Sequence[JsonObject], scope_id: str | None, expected: int | None, source: str
+) -> JsonObject:
+    operations: list[JsonValue] = [*patch]
+    payload: JsonObject = {**_scoped(scope_id), "patch": operations, "source": source}
+    if expected is not None:
+        payload["expectedChangeNumber"] = expected
+    return payload
+
+
+def _scoped(scope_id: str | None) -> JsonObject:
+    return {} if scope_id is None else {"scopeId": scope_id}
+
+
+def _items(page: JsonObject) -> list[JsonObject]:
+    items = page.get("items")
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
