@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 
 from pi_workflows.protocol.canonical import CanonicalError, JsonObject
 from pi_workflows.protocol.ids import EffectId
+from pi_workflows.protocol.notices import TEXT_BYTES_MAX, text_problem
 from pi_workflows.protocol.retry import WAIT_MS_MAX
 from pi_workflows.protocol.states import (
     EffectAttemptOutcome,
@@ -22,12 +23,14 @@ from store.proposals import (
     CrossMount,
     FinishAttempt,
     FinishRun,
+    Notify,
     ReserveEffect,
     SetDeadline,
     SettleEffect,
     StartAttempt,
     Transition,
 )
+from store.run_notifying import content_of
 
 ERROR_CHARS_MAX = 8_192
 TIMEOUT_MS_MAX = 2**53 - 1
@@ -187,6 +190,21 @@ class _SettleEffect(_Wire):
         )
 
 
+class _Notify(_Wire):
+    type: Literal["notify"]
+    attempt_id: _Id
+    node_id: _Id
+    kind: Literal["progress", "final"]
+    text: Annotated[str, Field(max_length=TEXT_BYTES_MAX)]
+
+    def transition(self, _stage: Stage) -> Transition:
+        problem = text_problem(self.text)
+        if problem is not None:
+            raise ProposalMalformed(f"notify: {problem}")
+        content = content_of(self.kind, self.text)
+        return Notify(self.attempt_id, self.node_id, self.kind, content)
+
+
 class _FinishRun(_Wire):
     type: Literal["finishRun"]
     status: Literal["completed", "failed", "timed_out"]
@@ -209,6 +227,7 @@ _Wires = Annotated[
     | _CrossMount
     | _ReserveEffect
     | _SettleEffect
+    | _Notify
     | _FinishRun,
     Field(discriminator="type"),
 ]

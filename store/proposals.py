@@ -120,6 +120,20 @@ class SettleEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class Notify:
+    """Write the running try's notification to the conversation of the run.
+
+    Attributes:
+        kind: as the node declares it.
+    """
+
+    attempt_id: str
+    node_id: str
+    kind: str
+    content: Blob
+
+
+@dataclass(frozen=True, slots=True)
 class FinishRun:
     """End the run.
 
@@ -140,6 +154,7 @@ Transition = (
     | CrossMount
     | ReserveEffect
     | SettleEffect
+    | Notify
     | FinishRun
 )
 
@@ -204,6 +219,13 @@ class Granted:
     content: ContentReference | None = None
 
 
+class Notice(NamedTuple):
+    """Answer to a notification; both are None in a run that belongs to no conversation."""
+
+    message_id: str | None
+    session_id: str | None
+
+
 class Advanced(NamedTuple):
     """Answer to a runner message.
 
@@ -215,6 +237,7 @@ class Advanced(NamedTuple):
         progressed: an attempt finished or an effect was settled (README 31).
         adopted: the answer was stored before; nothing was done again.
         bindings: one entry per transition; None for those that bind no try to settings.
+        notices: one entry per transition; None for those that notify nobody.
     """
 
     revision: int
@@ -224,3 +247,10 @@ class Advanced(NamedTuple):
     progressed: bool
     adopted: bool = False
     bindings: tuple[Bound | None, ...] = ()
+    notices: tuple[Notice | None, ...] = ()
+
+    @property
+    def tells(self) -> bool:
+        """Whether a transition is answered with more than that it was accepted."""
+        told = (*self.grants, *self.bindings, *self.notices)
+        return any(one is not None for one in told)

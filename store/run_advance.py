@@ -29,6 +29,8 @@ from store.proposals import (
     FinishRun,
     Granted,
     Message,
+    Notice,
+    Notify,
     ReserveEffect,
     SetDeadline,
     SettleEffect,
@@ -40,6 +42,7 @@ from store.run_crossings import check_crossing
 from store.run_effects import RunEffects
 from store.run_ending import RunEnd, end_run
 from store.run_frontier import Frontier, LastStep
+from store.run_notifying import check_notified, notify
 from store.run_parking import park_ambiguous
 from store.run_retrying import NextTry, failed_tries, park_until
 from store.run_settings import RunSettings
@@ -85,6 +88,7 @@ def advance_from(
         work.parked,
         work.progressed,
         bindings=tuple(one if isinstance(one, Bound) else None for one in given),
+        notices=tuple(one if isinstance(one, Notice) else None for one in given),
     )
 
 
@@ -116,7 +120,7 @@ class _Advance:
         """True when nothing has touched the run's own row yet."""
         return not self.ended and not self.parked
 
-    def apply(self, transition: Transition) -> Granted | Bound | None:
+    def apply(self, transition: Transition) -> Granted | Bound | Notice | None:
         """Apply the next transition; return what it grants.
 
         What follows a park is dropped, and what follows a settings route that has to run again.
@@ -128,25 +132,29 @@ class _Advance:
             return None
         if self.ended:
             raise ProposalRefused("nothing may follow the end of the run")
-        return self._apply(transition)
-
-    def _apply(self, transition: Transition) -> Granted | Bound | None:
         match transition:
             case StartAttempt():
                 return self._start(transition)
-            case SetDeadline():
-                self._set_deadline(transition)
             case FinishAttempt():
                 return self._finish(transition)
-            case CrossMount():
-                self._cross(transition)
             case ReserveEffect():
                 return self._reserve(transition)
+            case Notify():
+                return self._notify(transition)
+            case _:
+                self._apply(transition)
+                return None
+
+    def _apply(self, transition: SetDeadline | CrossMount | SettleEffect | FinishRun) -> None:
+        match transition:
+            case SetDeadline():
+                self._set_deadline(transition)
+            case CrossMount():
+                self._cross(transition)
             case SettleEffect():
                 self._settle(transition)
             case FinishRun():
                 self._finish_run(transition)
-        return None
 
     def _start(self, start: StartAttempt) -> Bound | None:
         node = self._node(start.node_id)
@@ -214,6 +222,7 @@ class _Advance:
             self._reruns = True
             return rebound
         self._effects.check_settled(attempt, node, finish.outcome)
+        check_notified(self._tx, attempt, node, finish)
         again = None
         if finish.retry:
             again = self._retry_of(attempt, finish.outcome, finish.retry_after_ms)
@@ -326,6 +335,10 @@ class _Advance:
             park_until(self._tx, self._recorder, self._run.run_id, attempt, early.due_at)
             self.parked = True
             return None
+
+    def _notify(self, wanted: Notify) -> Notice:
+        attempt = self._running(wanted.attempt_id)
+        return notify(self._tx, self._recorder, attempt, self._node(attempt.node_id), wanted)
 
     def _settle(self, settle: SettleEffect) -> None:
         retry_at = None

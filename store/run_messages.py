@@ -8,7 +8,7 @@ from pi_workflows.protocol.states import WorkerMessageOutcome
 from store import blobs, workers
 from store.authority import Permit, holding
 from store.errors import ClaimLostError, Rejected
-from store.proposals import Advanced, Granted, Message
+from store.proposals import Advanced, Granted, Message, Notice
 from store.run_advance import advance_from
 from store.run_standing import standing
 from store.settings_scopes import Bound
@@ -65,7 +65,7 @@ def advance_once(tx: Transaction, permit: Permit, message: Message) -> Answered:
         Answer(
             WorkerMessageOutcome.ACCEPTED,
             advanced.revision,
-            blobs.put_json(tx, result) if any(advanced.grants) or any(advanced.bindings) else None,
+            blobs.put_json(tx, result) if advanced.tells else None,
         ),
     )
     return Answered(WorkerMessageOutcome.ACCEPTED, advanced.revision, result, advanced)
@@ -106,11 +106,17 @@ def _repeat(tx: Transaction, message: Message, known: AnsweredRow) -> Answered:
 
 
 def _result(advanced: Advanced) -> JsonObject:
-    both = zip(advanced.grants, advanced.bindings, strict=True)
-    told: list[JsonValue] = [
-        _grant(granted) if bound is None else _bound(bound) for granted, bound in both
-    ]
+    all_told = zip(advanced.grants, advanced.bindings, advanced.notices, strict=True)
+    told: list[JsonValue] = [_told(*one) for one in all_told]
     return {"transitions": told}
+
+
+def _told(granted: Granted | None, bound: Bound | None, notice: Notice | None) -> JsonObject:
+    if bound is not None:
+        return _bound(bound)
+    if notice is None:
+        return _grant(granted)
+    return {"messageId": notice.message_id, "sessionId": notice.session_id}
 
 
 def _bound(settings: Bound) -> JsonObject:

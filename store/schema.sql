@@ -1010,7 +1010,7 @@ CREATE TABLE workflow_messages (
 -- A request has one pending step message; a second would prompt the model twice.
 CREATE UNIQUE INDEX workflow_messages_one_pending_step ON workflow_messages (source_id)
     WHERE kind = 'step' AND status = 'pending';
-CREATE INDEX workflow_messages_run ON workflow_messages (run_id);
+CREATE INDEX workflow_messages_run ON workflow_messages (run_id, kind, source_id);
 
 -- A model's turn that a message started, as its session reported it.
 CREATE TABLE workflow_turns (

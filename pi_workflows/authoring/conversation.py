@@ -15,8 +15,8 @@ from pi_workflows.authoring.route import Route
 from pi_workflows.authoring.rules import positive_rule, validator_rule
 from pi_workflows.authoring.timeouts import budget_ms
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.notices import NOTICE_KINDS
 
-NOTICE_KINDS: Final = ("progress", "final")
 WORKFLOW_TOOL: Final = "workflow"
 
 _FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -69,6 +69,7 @@ class SnapshotNode:
         role: entry or exit of a mount; None for a node that an author declared.
         exit_name: by which exit a mount is left here; None for other nodes.
         validated: whether the exit's validator may change what is carried out.
+        notice_kind: of a notification, `progress` or `final`; None for other nodes.
         settings_route: its output counts only while the settings are those that it has read.
     """
 
@@ -83,6 +84,7 @@ class SnapshotNode:
     role: MountRole | None = None
     exit_name: str | None = None
     validated: bool = False
+    notice_kind: str | None = None
     settings_route: bool = False
 
 
@@ -177,6 +179,7 @@ def _parse_node(node: JsonObject) -> SnapshotNode:
         role=None if role is None else MountRole(role),
         exit_name=cast("str | None", node.get("exit")),
         validated=cast("bool", node.get("validated", False)),
+        notice_kind=cast("str | None", node.get("kind")),
         settings_route=cast("bool", node.get("settingsRoute", False)),
     )
 

@@ -186,6 +186,24 @@ class ResourceType(enum.StrEnum):
     MAINTENANCE = "maintenance"
 
 
+class MessageKind(enum.StrEnum):
+    """What a message to a conversation is about."""
+
+    STEP = "step"
+    DECISION = "decision"
+    NOTIFICATION = "notification"
+    TERMINAL = "terminal"
+    FOLLOW_UP = "followUp"
+
+
+class MessageStatus(enum.StrEnum):
+    """Where a message to a conversation stands; `sent` is told by the conversation itself."""
+
+    PENDING = "pending"
+    SENT = "sent"
+    CANCELLED = "cancelled"
+
+
 class NodeType(enum.StrEnum):
     """Kinds of node that a definition may hold."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from pi_workflows.authoring.codec import broken_rules
 from pi_workflows.authoring.context import EffectIdentity
+from pi_workflows.authoring.conversation import NoticeOptions
 from pi_workflows.authoring.definition import Definition, Look, NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.mounts import Leaving
@@ -18,6 +19,7 @@ from pi_workflows.authoring.timeouts import Computed, Fixed, Unlimited
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_text
 from pi_workflows.protocol.content import CONTENT_BYTES_MAX
 from pi_workflows.protocol.definition import TIMEOUT_DEFAULT_MS
+from pi_workflows.protocol.notices import notified
 from pi_workflows.protocol.states import EffectStatus, StepOutcome
 from pi_workflows.runner import transitions
 from pi_workflows.runner.crossings import carried, crossing_output
@@ -110,9 +112,30 @@ class Attempt:
         late = result.outcome is StepOutcome.TIMED_OUT
         if late and self.node.look is not None and self._reservation is not None:
             result = yield from self._look_after_deadline(self.node.look, result)
-        if crossing is not None and result.outcome is StepOutcome.OK:
+        return (yield from self._completed(result))
+
+    def _completed(self, result: CallResult) -> Steps[CallResult]:
+        """Do what the engine itself has to do when the code has done its work."""
+        if result.outcome is not StepOutcome.OK:
+            return result
+        if self.node.crossing is not None:
             result = self._crossed(result)
+        elif isinstance(self.node.conversation, NoticeOptions):
+            result = yield from self._notify(result.output)
         return self._within_output_limit(result)
+
+    def _notify(self, text: JsonValue) -> Steps[CallResult]:
+        """Have the text written; the message and the step that tells of it are two commits."""
+        self._around.outgoing.add(transitions.notify(self.node, self.attempt_id, text))
+        told = (yield from self._around.outgoing.commit())[-1]
+        message_id, session_id = told.get("messageId"), told.get("sessionId")
+        if not isinstance(message_id, str) or not isinstance(session_id, str):
+            error = (
+                f'NOTIFY_NEEDS_SESSION: node "{self.node.node_id}": the run belongs to no '
+                "conversation; start it from a session."
+            )
+            return CallResult(outcome=StepOutcome.FAILED, error=error)
+        return CallResult(outcome=StepOutcome.OK, output=notified(message_id, session_id))
 
     def reruns(self) -> Steps[bool]:
         """Record how a settings route ended, unless its settings have changed meanwhile.

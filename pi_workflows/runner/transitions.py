@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pi_workflows.authoring.conversation import NoticeOptions
 from pi_workflows.authoring.definition import NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.mounts import Entry
@@ -146,6 +147,18 @@ def cross_mount(node: NodeDefinition, attempt_id: str, output: JsonValue) -> Jso
         "attemptId": attempt_id,
         "nodeId": node.node_id,
         "output": output,
+    }
+
+
+def notify(node: NodeDefinition, attempt_id: str, text: JsonValue) -> JsonObject:
+    """Write a text to the conversation of the run; a repeat of the visit adopts it."""
+    assert isinstance(node.conversation, NoticeOptions)
+    return {
+        "type": "notify",
+        "attemptId": attempt_id,
+        "nodeId": node.node_id,
+        "kind": str(node.conversation.kind),
+        "text": text,
     }
 
 

@@ -51,6 +51,8 @@ class ScriptedServer:
     failed_tries: int = 0
     parks_retries: bool = False
     messages: list[Send] = field(default_factory=list)
+    session_id: str | None = "session-1"
+    notices: dict[str, tuple[str, JsonObject]] = field(default_factory=dict)
     contents: dict[str, bytearray] = field(default_factory=dict)
     mount_of: Callable[[str], str] = lambda _node_id: ""
     is_authored: Callable[[str], bool] = lambda _node_id: True
@@ -193,8 +195,18 @@ class ScriptedServer:
             "enterInclude": self._cross,
             "exitInclude": self._cross,
             "finishRun": self._end,
+            "notify": self._notify,
         }
         return accept[name](transition)
+
+    def _notify(self, transition: JsonObject) -> JsonObject:
+        assert self.active is not None
+        self.revision -= 1  # The message has a revision of its own.
+        if self.session_id is None:
+            return {"messageId": None, "sessionId": None}
+        visit = f"{transition['nodeId']}#{self.active['visit']}"
+        message = self.notices.setdefault(visit, (f"message-{len(self.notices) + 1}", transition))
+        return {"messageId": message[0], "sessionId": self.session_id}
 
     def _start(self, transition: JsonObject) -> JsonObject:
         if self.active is not None:  # An interrupted attempt gives way to one of the same visit.

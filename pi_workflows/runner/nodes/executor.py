@@ -19,6 +19,7 @@ from pi_workflows.runner.nodes.callbacks import CodeCancelled, invoke
 from pi_workflows.runner.nodes.command import TERM_GRACE_MS
 from pi_workflows.runner.nodes.compute import run_compute
 from pi_workflows.runner.nodes.crossing import run_crossing
+from pi_workflows.runner.nodes.notify import run_notify
 from pi_workflows.runner.nodes.shell import run_shell
 from pi_workflows.runner.outside_processes import OutsideProcesses
 from pi_workflows.runner.presentation import call_prompt
@@ -190,8 +191,10 @@ class Executor:
                     describe=self._describe,
                     publish=self._publisher(call, cancellation, NodeType.SHELL),
                 )
-            case other:
-                raise NotImplementedError(f"a {other.value} node cannot run here yet")
+            case NodeType.NOTIFY:
+                return run_notify(call.node, context, cancellation)
+            case NodeType.AGENT | NodeType.CHECKPOINT | NodeType.HUMAN:
+                raise AssertionError("no run with such a node is started")
 
     def _describe(self, error: BaseException) -> str:
         return describe(error, self._source_directory)
