@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from pi_workflows.chaos import crash_faults
+from pi_workflows.chaos import crash_engine, crash_faults
 from pi_workflows.chaos.crash_account import WORKLOADS
 from pi_workflows.chaos.crash_engine import DOUBLE_FAULTS, IO_ERRORS, POWER_CUTS, CrashEngine
 from pi_workflows.chaos.crash_faults import Failed, References, fail, references_of
@@ -61,10 +61,12 @@ def test_workload_is_a_life_of_which_every_call_has_failed_once_and_for_good(
 
 def test_workloads_that_are_wanted_are_different_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash_faults, "CALLS_MAX", 2)
+    monkeypatch.setattr(crash_faults, "Failure", (Failure.SYNC_ERROR,))
     one, _ = failing(Wanted(goals=FEW | {WORKLOADS: 1}))
     errors, workloads = failing(Wanted(goals=FEW | {WORKLOADS: 3}))
     assert (workloads.explored, workloads.promised) == (3, 3)
     assert errors.explored == 3 * one.explored
+    monkeypatch.setattr(crash_engine, "explore_double_faults", lambda *_: None)
     seeds, workloads = failing(Wanted(seeds=range(2)))
     assert (seeds.explored, workloads.explored) == (2 * one.explored, 2)
 

@@ -119,11 +119,11 @@ def test_fresh_hunt_that_takes_too_long_is_no_violation_and_no_success(
 def test_mutation_that_breaks_another_promise_has_survived_and_says_so(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missed = replace(MUTATIONS["generation_reset"], promise="P5")
-    monkeypatch.setitem(MUTATIONS, "generation_reset", missed)
-    result = invoke("chaos", "mutate", "generation_reset")
+    missed = replace(MUTATIONS["revision_skipped"], promise="P5")
+    monkeypatch.setitem(MUTATIONS, "revision_skipped", missed)
+    result = invoke("chaos", "mutate", "revision_skipped")
     assert result.exit_code == 1
-    assert "it was to break P5, and broke P3" in result.stdout
+    assert "it was to break P5, and broke P2" in result.stdout
 
 
 def test_scenario_of_ones_own_that_looks_notices_the_faults_that_matter_to_it(

@@ -83,7 +83,8 @@ def test_a_stop_abandons_the_node_unrecorded(child: "Launcher", server: "Scripte
     running.serve()
     assert ended(shell)
     assert running.end()[0] == 0
-    assert running.exiting == {"reason": "stopped"}
+    assert running.exiting is not None
+    assert running.exiting["reason"] == "stopped"
     assert server.steps == []
     assert server.active is not None
 
