@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from actors.client_requests import ClientRequest, PayloadInvalid, RunCancel, RunStart
-from actors.resolver import NotResolved, RefusedWorkflow, ResolvedWorkflow, resolve
+from actors.resolver import ResolvedWorkflow, resolve
+from actors.resolver_child import NotResolved, RefusedWorkflow
 from actors.run_owner import CANCELLED, PAUSED
 from actors.services import CONTROL, Services
 from pi_workflows.protocol.canonical import JsonObject, JsonValue

@@ -8,7 +8,8 @@ import trio
 from pydantic import Field, JsonValue
 
 from actors.client_requests import LIST_LIMIT_MAX, ClientRequest, Payload
-from actors.resolver import NotResolved, RefusedWorkflow, ask_resolver
+from actors.resolver import ask_resolver
+from actors.resolver_child import NotResolved, RefusedWorkflow
 from actors.runner_launch import workflow_source
 from actors.services import Services
 from pi_workflows.protocol.canonical import JsonObject

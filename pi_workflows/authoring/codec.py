@@ -16,7 +16,7 @@ from pi_workflows.authoring.json_form import (
     location_path,
     plain_json,
 )
-from pi_workflows.protocol.canonical import JsonValue, canonical_bytes
+from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes
 
 _UNTYPED: Final = (Any, object, JsonValue)
 _RULES_OF_TYPE: Final = ("_type", "_parsing", "_required")
@@ -73,6 +73,15 @@ class Codec:
         if self._adapter is None:
             return plain_json(value)
         return self._adapter.validate_json(canonical_bytes(value))
+
+    def schema(self) -> JsonObject | None:
+        """Return the JSON Schema of the type; None when there is none to be had."""
+        if self._adapter is None:
+            return None
+        try:
+            return self._adapter.json_schema()
+        except PydanticUserError:  # A type with a validator of its own, in the main.
+            return None
 
     def _dump(self, value: object) -> JsonValue:
         if self._adapter is None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pi_workflows.authoring.builtin import BUILTINS
 from pi_workflows.authoring.definition import WORKFLOW_SUFFIX
 from pi_workflows.authoring.errors import SourceUnknown
+from pi_workflows.protocol.builtins import BUILTINS
 from pi_workflows.protocol.paths import StatePaths
 from pi_workflows.protocol.sources import BUILTIN_PREFIX
 

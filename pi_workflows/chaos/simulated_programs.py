@@ -8,7 +8,7 @@ from typing import Final
 import trio
 
 from actors.heavy_reads import READER_MODULE
-from actors.resolver import RESOLVER_MODULE
+from actors.resolver_child import RESOLVER_MODULE
 from actors.runner_launch import RUNNER_MODULE
 from pi_workflows.chaos.simulated_runner import Workplace, runner_program
 from pi_workflows.chaos.simulated_sources import SimulatedSources

@@ -15,7 +15,9 @@ from pi_workflows.cli.context import user_paths
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.client.channel import open_channel
 from pi_workflows.client.errors import ClientError
+from pi_workflows.protocol.builtins import BUILTINS
 from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.sources import BUILTIN_PREFIX
 
 CONNECT_MS: Final = 300
 REPLY_MS: Final = 700
@@ -62,13 +64,15 @@ def effect_ids(
 def workflows(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer the names of the project's and the user's workflows, and files."""
+    """Offer the names of workflows of the project, the user and the package, and files."""
     project = context.params.get("project")
     places = (
         (project if isinstance(project, Path) else Path()) / _WORKFLOWS[0],
         Path.home() / _WORKFLOWS[1],
     )
-    names = {
+    visible = [builtin.builtin_id for builtin in BUILTINS.values() if not builtin.hidden]
+    builtins = {*visible, *(f"{BUILTIN_PREFIX}{name}" for name in visible)}
+    names = {name for name in builtins if name.startswith(incomplete)} | {
         entry.name.removesuffix(_SUFFIX)
         for place in places
         for entry in place.glob(f"*{_SUFFIX}")

@@ -24,16 +24,25 @@ def user_paths() -> StatePaths:
     Raises:
         ClientError: there is no home directory, or the socket path is too long.
     """
+    paths = StatePaths(user_home())
+    check_socket_path(paths.socket)
+    return paths
+
+
+def user_home() -> Path:
+    """Return the home directory of the calling user.
+
+    Raises:
+        ClientError: there is none.
+    """
     try:
-        paths = StatePaths(Path.home().absolute())
+        return Path.home().absolute()
     except RuntimeError as error:
         raise ClientError(
             "no home directory is known: set HOME",
             code=ErrorCode.STATE_DIRECTORY_UNUSABLE,
             exit_code=ExitCode.UNAVAILABLE,
         ) from error
-    check_socket_path(paths.socket)
-    return paths
 
 
 def client_of(paths: StatePaths) -> BlockingClient:

@@ -25,6 +25,7 @@ _COMMANDS: Final = {
     "resume": "pi_workflows.cli.run_commands:resume",
     "cancel": "pi_workflows.cli.view_commands:cancel",
     "restart": "pi_workflows.cli.run_commands:restart",
+    "workflows": "pi_workflows.cli.workflow_commands:workflows",
     "settings": "pi_workflows.cli.settings_commands:settings",
     "effects": "pi_workflows.cli.effect_commands:effects",
     "server": "pi_workflows.cli.server_commands:server",

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+from pi_workflows.cli.node_names import shown_node
 from pi_workflows.cli.output import json_text, safe_line, safe_text
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import DisplayStatus, WorkerStatus
@@ -88,7 +89,7 @@ def node_name(step: JsonObject) -> str:
     """Return the node of a step or of a current node, with its visit from the second on."""
     visit = step.get("visit")
     again = f" #{visit}" if isinstance(visit, int) and visit > 1 else ""
-    return f"{text_of(step.get('nodeId'))}{again}"
+    return f"{shown_node(str(step.get('nodeId') or ''))}{again}"
 
 
 def workflow_name(facts: JsonObject, title: str = "title") -> str:

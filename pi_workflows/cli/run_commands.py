@@ -16,7 +16,7 @@ from pi_workflows.cli.context import (
     usage_problem,
     user_paths,
 )
-from pi_workflows.cli.run_input import read_input
+from pi_workflows.cli.run_input import read_input, reference_of
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.client.errors import ProtocolViolation
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pi_workflows.cli.following import Ending
     from pi_workflows.cli.progress import Progress
 
-_SUFFIX: Final = ".py"
 _RESUMED: Final = {
     "resumable": "{run_id} goes on; come back with: pi-workflows watch {run_id}",
     "alreadyRunning": "{run_id} runs already; come back with: pi-workflows watch {run_id}",
@@ -176,15 +175,14 @@ def watch(*, run_id: str, as_json: bool) -> int:
 
 
 def _start_payload(workflow: str, value: JsonValue, project: Path) -> JsonObject:
-    reference = workflow
-    if "/" in workflow or workflow.endswith(_SUFFIX):
-        file = Path(workflow).expanduser().absolute()
+    reference = reference_of(workflow)
+    if reference != workflow or "/" in workflow:
+        file = Path(reference)
         if file.is_dir():
             message = f"{workflow} is a folder; name a workflow file in it"
             raise usage_problem(message, ErrorCode.SOURCE_NOT_A_WORKFLOW)
         if not file.is_file():
             raise usage_problem(f"there is no workflow file {workflow}", ErrorCode.SOURCE_UNKNOWN)
-        reference = str(file)
     return {
         "projectPath": str(project.resolve()),
         "workflow": reference,

@@ -13,8 +13,16 @@ from pi_workflows.protocol.canonical import (
 )
 from pi_workflows.protocol.errors import ErrorCode
 
+_SUFFIX: Final = ".py"
 _JSON_BEGINNINGS: Final = '{["-0123456789'
 _QUOTES_HINT: Final = """; a text needs its own quotes: --input '"Ada"'"""
+
+
+def reference_of(workflow: str) -> str:
+    """Return how a server is told of a workflow: a path as an absolute one, a name as it is."""
+    if "/" in workflow or workflow.endswith(_SUFFIX):
+        return str(Path(workflow).expanduser().absolute())
+    return workflow
 
 
 def read_input(text: str | None, *, option: str = "--input") -> JsonValue:

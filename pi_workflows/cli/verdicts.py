@@ -1,6 +1,7 @@
 """Reads what a command that stops a run was answered: what was cut off, what nobody knows."""
 
 from pi_workflows.cli import output, render
+from pi_workflows.cli.node_names import shown_node
 from pi_workflows.protocol.canonical import JsonObject
 
 
@@ -8,7 +9,7 @@ def cut_off_node(verdict: JsonObject) -> str | None:
     """Return the node whose try was under way; None when there was none."""
     cut_off = verdict.get("cutOff")
     node = cut_off.get("nodeId") if isinstance(cut_off, dict) else None
-    return None if node is None else render.text_of(node)
+    return None if node is None else shown_node(str(node))
 
 
 def tell_ambiguous(verdict: JsonObject) -> bool:
@@ -21,7 +22,7 @@ def tell_ambiguous(verdict: JsonObject) -> bool:
     )
     for effect in effects:
         node = effect.get("nodeId")
-        where = f' of node "{render.text_of(node)}"' if node is not None else ""
+        where = f' of node "{shown_node(str(node))}"' if node is not None else ""
         output.tell(
             f'effect "{render.text_of(effect.get("effectType"))}"{where} is ambiguous:'
             " nobody knows whether it happened; look there"

@@ -11,6 +11,7 @@ RUNNER_MESSAGE: Final = "pi-workflows.runner-message.v1"
 RUNNER_PROTOCOL_VERSION: Final = 1
 RESOLVE_REQUEST: Final = "pi-workflows.resolve-request.v1"
 SETTINGS_CHECK: Final = "pi-workflows.settings-check.v1"
+INSPECT_REQUEST: Final = "pi-workflows.inspect-request.v1"
 RESOLVE_LOADING: Final = "loading"
 """Outcome that a resolver sends before the file's code runs: an end after it is that code's."""
 DEFINITION_SNAPSHOT: Final = "pi-workflows.definition-snapshot.v1"

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from pi_workflows.authoring.builtin import BUILTINS, identity_of
 from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.errors import AuthoringError
 from pi_workflows.authoring.loading import load_file
+from pi_workflows.protocol.builtins import BUILTINS, identity_of
 from pi_workflows.protocol.canonical import JsonObject, digest_hex
 from pi_workflows.protocol.sources import BUILTIN_PREFIX, SourceIdentity, SourceKind
 from pi_workflows.protocol.version import RUNNER_LAUNCH, RUNNER_PROTOCOL_VERSION

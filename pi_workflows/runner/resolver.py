@@ -3,7 +3,7 @@
 Answers one `pi-workflows.resolve-request.v1`: first that foreign code runs from now on, then, with
 one frame, a workflow that may start, with its identity, snapshot, normalised input and title, or
 why it may not. Or one `pi-workflows.settings-check.v1`: whether a workflow accepts a change of its
-settings. It writes nothing anywhere.
+settings. Or one `pi-workflows.inspect-request.v1`: see `inspection`. It writes nothing anywhere.
 """
 
 import contextlib
@@ -13,17 +13,14 @@ import sys
 import threading
 import traceback
 import unicodedata
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from collections.abc import Set as AbstractSet
 from inspect import iscoroutine
 from pathlib import Path
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn
 
-from pi_workflows.authoring.builtin import identity_of
-from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.errors import AuthoringError, DefinitionError, NotJsonError
-from pi_workflows.authoring.loading import load_file
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import (
@@ -34,14 +31,20 @@ from pi_workflows.protocol.frames import (
     parse_canonical,
 )
 from pi_workflows.protocol.states import NodeType
-from pi_workflows.protocol.version import RESOLVE_LOADING, RESOLVE_REQUEST, SETTINGS_CHECK
+from pi_workflows.protocol.version import (
+    INSPECT_REQUEST,
+    RESOLVE_LOADING,
+    RESOLVE_REQUEST,
+    SETTINGS_CHECK,
+)
 from pi_workflows.runner.author_errors import describe
 from pi_workflows.runner.bounded_calls import within
-from pi_workflows.runner.children import FoundChildren
 from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_DONE, take_connection
+from pi_workflows.runner.inspection import inspect_workflow
 from pi_workflows.runner.messages import bounded_text
 from pi_workflows.runner.settings_check import check_settings
 from pi_workflows.runner.sources import DISK_SOURCES, Sources
+from pi_workflows.runner.whole import load_whole
 
 TITLE_TIMEOUT_S: Final = 30.0
 """Bound of the callbacks that make a run's title and its initial settings."""
@@ -73,8 +76,8 @@ def resolve(
     """Turn a request into its answer; foreign code runs on the way.
 
     Args:
-        request: `pi-workflows.resolve-request.v1`, or `pi-workflows.settings-check.v1`, see
-            `settings_check`.
+        request: `pi-workflows.resolve-request.v1`; or `pi-workflows.settings-check.v1`, see
+            `settings_check`; or `pi-workflows.inspect-request.v1`, see `inspection`.
         title_timeout_s: a callback that makes the title or the initial settings and takes longer
             is refused; it may go on running.
 
@@ -83,6 +86,8 @@ def resolve(
         `detail` is a traceback for people who ask for one.
     """
     try:
+        if request.get("schema") == INSPECT_REQUEST:
+            return inspect_workflow(request, sources=sources)
         if request.get("schema") == SETTINGS_CHECK:
             return check_settings(request, timeout_s=title_timeout_s, sources=sources)
         return _resolve(request, title_timeout_s, sources)
@@ -100,23 +105,13 @@ def resolve(
 def _resolve(request: JsonObject, title_timeout_s: float, sources: Sources) -> JsonObject:
     if request.get("schema") != RESOLVE_REQUEST:
         raise _Refused(ErrorCode.PAYLOAD_INVALID, "the resolve request has an unknown schema")
-    reference = cast("str", request["workflow"])
-    project = Path(cast("str", request["projectPath"]))
-    home = Path(cast("str", request["home"]))
-    path = sources.find(reference, project, home)
-    source, source_hash = sources.identify(path)
-    children = FoundChildren(sources, project, home)
-    definition = compile_definition(load_file(path, source), children, path)
+    whole = load_whole(request, sources)
+    path, definition = whole.path, whole.definition
     _check_can_run(definition, request.get("originSessionId"))
     normalised = definition.accept_input(request["input"])
     answer: JsonObject = {
         "outcome": "resolved",
-        "workflowName": definition.name,
-        "workflowRef": reference,
-        "source": identity_of(path, source_hash).stored(),
-        "mounts": _mounts(definition, {**children.hashes, path: source_hash}, sources),
-        "definitionSnapshot": definition.snapshot(),
-        "definitionDigest": definition.digest(),
+        **whole.described(),
         "input": normalised,
     }
     if definition.settings is not None:
@@ -156,27 +151,6 @@ def _named(definition: Definition, types: AbstractSet[NodeType]) -> str:
     """Return the nodes of these types for people; empty when there are none."""
     found = [node for node in definition.nodes.values() if node.node_type in types]
     return ", ".join(f'node "{node.node_id}" ({node.node_type})' for node in found)
-
-
-def _mounts(
-    definition: Definition, hashes: Mapping[Path, str], sources: Sources
-) -> list[JsonValue]:
-    """Return the sources of everything that is included, by mount path.
-
-    Args:
-        hashes: of the files whose bytes were run; those that were imported are read for theirs.
-
-    Raises:
-        AuthoringError: a file cannot be read, so no run could be held to it.
-    """
-    known = dict(hashes)
-    mounts: list[JsonValue] = []
-    for mount_path, mounted in sorted(definition.mounts.items()):
-        path = mounted.source
-        if path not in known:
-            known[path] = sources.identify(path)[1]
-        mounts.append({"mountPath": mount_path, **identity_of(path, known[path]).stored()})
-    return mounts
 
 
 def _title(

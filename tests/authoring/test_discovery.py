@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pi_workflows.authoring.builtin import BUILTINS
 from pi_workflows.authoring.discovery import find, list_names, list_workflows
 from pi_workflows.authoring.errors import SourceUnknown
+from pi_workflows.protocol.builtins import BUILTINS
 
 
 class Places:

@@ -153,14 +153,16 @@ def test_home_that_is_too_long_or_unset_is_no_error(monkeypatch: pytest.MonkeyPa
 
 
 def test_workflows_are_offered_by_name_and_as_files(paths: StatePaths) -> None:
-    """The project's and the user's; a path is left to the shell."""
+    """The project's, the user's and those of the package; a path is left to the shell."""
     for folder in (Path(".pi/workflows"), paths.home / "other" / ".pi/workflows"):
         folder.mkdir(parents=True, exist_ok=True)
     Path(".pi/workflows/report.workflow.py").touch()
     (paths.home / ".pi/agent/workflows/mine.workflow.py").touch()
     (paths.home / "other/.pi/workflows/elsewhere.workflow.py").touch()
     assert [(item.value, item.type) for item in offered("run", "")] == [
+        ("builtin:monitor", "plain"),
         ("mine", "plain"),
+        ("monitor", "plain"),
         ("report", "plain"),
         ("", "file"),
     ]

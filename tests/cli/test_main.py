@@ -68,6 +68,8 @@ def test_the_tree_has_every_command() -> None:
         *(f"pi-workflows chaos {name}" for name in ("list", "run", "replay", "shrink", "explain")),
         "pi-workflows chaos mutate",
         "pi-workflows completion",
+        "pi-workflows workflows",
+        *(f"pi-workflows workflows {name}" for name in ("list", "show", "check", "graph")),
         "pi-workflows state",
         "pi-workflows state status",
         "pi-workflows state verify",

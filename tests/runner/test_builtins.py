@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pi_workflows.authoring import Ctx, Definition, InputRejected, Workflow
-from pi_workflows.authoring.builtin import BUILTINS, Builtin, builtin_of, identity_of
 from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.loading import load_file, source_identity
 from pi_workflows.builtins import monitor, wait
+from pi_workflows.protocol.builtins import BUILTINS, Builtin, builtin_of, identity_of
 from pi_workflows.protocol.sources import SourceKind
 from pi_workflows.runner.children import FoundChildren
 from pi_workflows.runner.sources import DISK_SOURCES

@@ -1,12 +1,13 @@
 """Every file that a workflow is made of is recorded, and a run is held to all of them."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
 import pytest
 
-from pi_workflows.authoring.builtin import FOLDER
+from pi_workflows.protocol.builtins import FOLDER
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.sources import SourceIdentity
 from pi_workflows.runner.launch import (
@@ -47,7 +48,7 @@ workflow = wf.build(start=look)
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A parent with one child that it imports, one by path and one by name."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
@@ -58,7 +59,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "sibling.workflow.py").write_text(CHILD.format(name="sibling"))
     (named / "known.workflow.py").write_text(CHILD.format(name="known"))
     monkeypatch.delitem(sys.modules, "repair_flow", raising=False)
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("repair_flow", None)
 
 
 def resolved(project: Path, workflow: str = "./parent.workflow.py") -> JsonObject:
