@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pi_workflows.authoring import EffectMissing as EffectMissing
     from pi_workflows.authoring import EffectSpec as EffectSpec
     from pi_workflows.authoring import Exit as Exit
+    from pi_workflows.authoring import ExitUnknown as ExitUnknown
     from pi_workflows.authoring import HumanAnswer as HumanAnswer
     from pi_workflows.authoring import InputRejected as InputRejected
     from pi_workflows.authoring import Mount as Mount
@@ -97,6 +98,7 @@ __all__ = [
     "EffectMissing",
     "EffectSpec",
     "Exit",
+    "ExitUnknown",
     "HumanAnswer",
     "InputRejected",
     "Mount",

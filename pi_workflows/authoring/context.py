@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -16,7 +16,9 @@ from pi_workflows.authoring.errors import (
     SettingsMissing,
     UpdateRefused,
 )
+from pi_workflows.authoring.exiting import carried_out
 from pi_workflows.authoring.handles import Exit, Mount, Node
+from pi_workflows.authoring.processes import Processes
 from pi_workflows.authoring.settings_copy import SettingsCopy
 from pi_workflows.authoring.updates import Update, progress
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -89,16 +91,6 @@ class EffectIdentity:
     effect_type: str
     key: str
     attempt_number: int
-
-
-class Processes(Protocol):
-    """Takes processes that have left the runner's session into the server's care."""
-
-    def register(self, pid: int) -> None:
-        """Have it end with the runner."""
-
-    def unregister(self, pid: int) -> None:
-        """Take it out of care."""
 
 
 class Batches(Protocol):
@@ -376,16 +368,24 @@ class Ctx(Generic[I, S]):
             return None
         return cast("T", self._load(node.node_id))
 
-    def exited(self, mount: Mount, exit_: Exit[T]) -> T | None:
+    @overload
+    def exited(self, mount: Mount, exit_: Exit[T]) -> T | None: ...
+    @overload
+    def exited(self, mount: Mount, exit_: str) -> Any: ...  # noqa: ANN401 - known by its name
+    def exited(self, mount: Mount, exit_: Exit[Any] | str) -> Any:
         """Return what the included workflow carried out, if it was last left by this exit.
 
         None also when it was not entered yet, and while it is inside.
+
+        Args:
+            exit_: what the child's `wf.exit(...)` gave, or its name where the child is included
+                by reference.
+
+        Raises:
+            ExitUnknown: the workflow at this mount has no such exit.
         """
         left = self._outputs.get(mount.mount_name)
-        if not isinstance(left, dict) or left.get("exit") != exit_.exit_name:
-            return None
-        codec = self._exits[mount.mount_name][exit_.exit_name]
-        return cast("T", codec.load(left["output"]))
+        return carried_out(mount, exit_, self._exits.get(mount.mount_name, {}), left)
 
     def result(self, node: Node[Any] | Mount) -> StepResult | None:
         """Return how the latest attempt ended; None when it has not run.

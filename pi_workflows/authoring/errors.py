@@ -9,6 +9,7 @@
     ├── SettingsRejected  settings do not fit their model, or are too large
     ├── SettingsMissing   settings were asked for in a workflow that declares none
     ├── OutputMissing     a node was asked for an output it does not have
+    ├── ExitUnknown       a mount was asked for an exit it does not have
     ├── EffectMissing     a node that declares no effect was asked for one
     ├── UpdateRefused     an update was not taken
     ├── ProcessRefused    a process was not taken into care, or not given back
@@ -18,7 +19,7 @@
 Texts name workflow, node or field, rule and fix, and never repeat payload text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -215,6 +216,15 @@ class EffectMissing(AuthoringError):
 
     def __init__(self) -> None:
         super().__init__("EFFECT_MISSING", "this node declares no effect")
+
+
+class ExitUnknown(AuthoringError):
+    """A context was asked by which exit a mount was left, and the mount has no such exit."""
+
+    def __init__(self, mount: str, exit_: object, known: Iterable[str]) -> None:
+        listed = ", ".join(known) or "none"
+        message = f'mount "{mount}" has no exit {exit_!r}; it has: {listed}'
+        super().__init__("EXIT_UNKNOWN", message, f"ExitUnknown [EXIT_UNKNOWN] {message}")
 
 
 class UpdateRefused(AuthoringError):

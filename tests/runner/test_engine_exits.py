@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from pi_workflows import Ctx, Workflow
+import pytest
+
+from pi_workflows import Ctx, Definition, Workflow
 from pi_workflows.protocol.content import INLINE_BYTES_MAX
 from pi_workflows.runner.messages import Purpose
 from tests.runner.repairing import RepairIn, child
@@ -83,6 +85,63 @@ def test_an_exit_of_an_inner_mount_carries_the_same_value_further(
     assert outputs["m/deep/__piw_exit_done"] == {"exit": "done", "output": 1}
     assert outputs["m/__piw_exit_over"] == {"exit": "over", "output": 2}
     assert outputs["last"] == 2
+
+
+def two_exits() -> Definition:
+    """A workflow that is left by `done` with 7, and could be by `other`."""
+    wf = Workflow("inner")
+
+    @wf.compute()
+    def seven() -> int:
+        return 7
+
+    @wf.compute()
+    def done(ctx: Ctx[Any]) -> int:
+        return ctx.output(seven)
+
+    @wf.compute()
+    def other() -> int:
+        return 0
+
+    wf.on_outcome(seven, ok=done, failed=other)
+    wf.exit("done", done)
+    wf.exit("other", other)
+    return wf.build(start=seven)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("done", 7),
+        ("other", None),
+        ("dnoe", "mount \"m\" has no exit 'dnoe'; it has: done, other"),
+        (3, 'mount "m" has no exit 3; it has: done, other'),
+    ],
+)
+def test_an_exit_is_asked_for_by_its_name_where_that_is_all_there_is(
+    asked: Any,  # noqa: ANN401 - wrong ones too
+    found: object,
+    server: "ScriptedServer",
+    player: "type[Player]",
+) -> None:
+    wf = Workflow("outer")
+
+    @wf.compute()
+    def first() -> None:
+        pass
+
+    mount = wf.include("m", two_exits())
+
+    @wf.compute()
+    def last(ctx: Ctx[Any]) -> object:
+        return ctx.exited(mount, asked)
+
+    wf.edge(first, mount)
+    wf.edge(mount["done"], last)
+    wf.edge(mount["other"], last)
+    player(wf.build(start=first), server).play()
+    last_step = server.steps[-1]
+    assert last_step.get("output") == found or str(found) in str(last_step.get("error"))
 
 
 def test_a_large_output_leaves_a_child_by_reference(
