@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, Valid
 from pydantic.alias_generators import to_camel
 
 from pi_workflows.protocol.canonical import CanonicalError, JsonObject
+from pi_workflows.protocol.definition import NODE_ID_CHARS_MAX
 from pi_workflows.protocol.ids import EffectId
 from pi_workflows.protocol.notices import TEXT_BYTES_MAX, text_problem
 from pi_workflows.protocol.retry import WAIT_MS_MAX
@@ -54,6 +55,7 @@ Stage = Callable[[JsonObject], StagedContent]
 """Finds the body that a reference names, or raises `ContentInvalid`."""
 
 _Id = Annotated[str, Field(min_length=1, max_length=256)]
+_NodeId = Annotated[str, Field(min_length=1, max_length=NODE_ID_CHARS_MAX)]
 _Text = Annotated[str, Field(max_length=ERROR_CHARS_MAX)]
 _Wait = Annotated[int, Field(ge=0, le=WAIT_MS_MAX)]
 
@@ -61,7 +63,7 @@ _Wait = Annotated[int, Field(ge=0, le=WAIT_MS_MAX)]
 class _StartAttempt(_Wire):
     type: Literal["startAttempt"]
     attempt_id: _Id
-    node_id: _Id
+    node_id: _NodeId
     node_type: _Id
     visit: Annotated[int, Field(gt=0)]
     started_at: Annotated[int, Field(ge=0)]
@@ -92,7 +94,7 @@ class _SetDeadline(_Wire):
 class _FinishAttempt(_Wire):
     type: Literal["finishAttempt"]
     attempt_id: _Id
-    node_id: _Id
+    node_id: _NodeId
     outcome: StepOutcome
     output: JsonValue = None
     output_content: dict[str, JsonValue] | None = None
@@ -126,7 +128,7 @@ class _FinishAttempt(_Wire):
 class _CrossMount(_Wire):
     type: Literal["enterInclude", "exitInclude"]
     attempt_id: _Id
-    node_id: _Id
+    node_id: _NodeId
     output: JsonValue = None
     output_content: dict[str, JsonValue] | None = None
 
@@ -145,7 +147,7 @@ class _CrossMount(_Wire):
 class _ReserveEffect(_Wire):
     type: Literal["reserveEffect"]
     attempt_id: _Id
-    node_id: _Id
+    node_id: _NodeId
     visit: Annotated[int, Field(gt=0)]
     effect_type: _Id
     recovery: RecoveryKind
@@ -193,7 +195,7 @@ class _SettleEffect(_Wire):
 class _Notify(_Wire):
     type: Literal["notify"]
     attempt_id: _Id
-    node_id: _Id
+    node_id: _NodeId
     kind: Literal["progress", "final"]
     text: Annotated[str, Field(max_length=TEXT_BYTES_MAX)]
 

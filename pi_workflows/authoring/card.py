@@ -1,6 +1,5 @@
 """What a person sees of a human decision: a title, machine data, and a bounded presentation."""
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,14 +8,15 @@ from typing import Any, Final, cast
 from pi_workflows.authoring.errors import CardRefused
 from pi_workflows.authoring.json_form import Mismatch, plain_json
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.labels import is_label
 from pi_workflows.protocol.version import DECISION_PRESENTATION
 
 CHARS_MAX: Final = 64_000
 BLOCKS_MAX: Final = 256
 ITEMS_MAX: Final = 256
 STRING_CHARS_MAX: Final = 16_000
-_LAYOUT: Final = frozenset("\n\t")
-"""Control characters that a text of several lines has."""
+_LAYOUT: Final = str.maketrans("\n\t", "  ")
+"""Takes out the control characters that a text of several lines has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +148,9 @@ def _check_text(name: str, text: object, *, lines: bool) -> int:
     """
     if not isinstance(text, str) or not text.strip():
         raise CardRefused(f"{name} is text that is not blank")
-    layout = _LAYOUT if lines else frozenset()
-    for character in text:
-        if unicodedata.category(character) in {"Cc", "Cs"} and character not in layout:
-            raise CardRefused(f"{name} has a control character")
+    visible = text.translate(_LAYOUT) if lines else text
+    if not is_label(visible):
+        raise CardRefused(f"{name} has a control character")
     length = len(text.encode("utf-16-le")) // 2
     if length > STRING_CHARS_MAX:
         raise CardRefused(

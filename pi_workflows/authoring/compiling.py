@@ -14,10 +14,11 @@ from pi_workflows.authoring.codec import ANY_JSON, Codec
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.definition import Definition, NodeDefinition
 from pi_workflows.authoring.errors import AuthoringError, DefinitionError, Location, Problems
-from pi_workflows.authoring.graph import unknown_exit
+from pi_workflows.authoring.graph import INVALID, unknown_exit
 from pi_workflows.authoring.mounts import Entry, ExitDefinition, Include, Leaving, Mounted
 from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT
 from pi_workflows.protocol.definition import (
+    NODE_ID_CHARS_MAX,
     Edge,
     PlainEdge,
     SwitchEdge,
@@ -82,6 +83,7 @@ def compile_definition(
     compiler = _Compiler(children)
     file = file or root.source
     compiled = compiler.flatten(root, file, (_Link("", root.name, file.resolve()),))
+    compiler.check_ids(compiled)
     compiler.problems.fail_if_any()
     return compiled
 
@@ -125,6 +127,20 @@ class _Compiler:
             graph.place(mount, include, Mounted(child, found.source, include.contract))
         self.problems.adopt(problems.found)
         return graph.definition()
+
+    def check_ids(self, compiled: Definition[Any]) -> None:
+        """Note the nodes that lie too deep for their ids to be stored."""
+        problems = Problems(compiled.name)
+        for node in compiled.nodes.values():
+            if len(node.node_id) > NODE_ID_CHARS_MAX:
+                message = (
+                    f"its compiled id has {len(node.node_id)} characters, and at most "
+                    f"{NODE_ID_CHARS_MAX} are allowed."
+                )
+                fix = "Give the mounts around it shorter names, or include less deeply."
+                location = node.location
+                problems.add(INVALID, message, node=node.local_id, fix=fix, location=location)
+        self.problems.adopt(problems.found)
 
     def _child(
         self,

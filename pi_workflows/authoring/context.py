@@ -1,9 +1,9 @@
 """What a node's function may know of its run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -18,7 +18,8 @@ from pi_workflows.authoring.errors import (
 )
 from pi_workflows.authoring.exiting import carried_out
 from pi_workflows.authoring.handles import Exit, Mount, Node
-from pi_workflows.authoring.processes import Processes
+from pi_workflows.authoring.json_form import plain_json
+from pi_workflows.authoring.processes import Batches, Processes
 from pi_workflows.authoring.settings_copy import SettingsCopy
 from pi_workflows.authoring.updates import Update, progress
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -91,15 +92,6 @@ class EffectIdentity:
     effect_type: str
     key: str
     attempt_number: int
-
-
-class Batches(Protocol):
-    """Runs many commands at once."""
-
-    def __call__(
-        self, commands: "Sequence[BatchCommand]", kind: "BatchKind", concurrency: int
-    ) -> "CommandBatchResult":
-        """Run them all and return what came of each, in their order."""
 
 
 class Ctx(Generic[I, S]):
@@ -390,10 +382,11 @@ class Ctx(Generic[I, S]):
     def result(self, node: Node[Any] | Mount) -> StepResult | None:
         """Return how the latest attempt ended; None when it has not run.
 
-        Of a mount it is the latest transition into it or out of it.
+        Of a mount it is the latest transition into it or out of it. Its output is a fresh copy.
         """
         name = node.mount_name if isinstance(node, Mount) else node.node_id
-        return self._results.get(name)
+        found = self._results.get(name)
+        return None if found is None else replace(found, output=plain_json(found.output))
 
     def _load(self, node_id: str) -> Any:  # noqa: ANN401 - the handle carries the type
         return self._codecs[node_id].load(self._outputs[node_id])

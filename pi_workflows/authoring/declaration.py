@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pi_workflows.authoring.callables import is_async, return_type, with_context
+from pi_workflows.authoring.callables import is_async, return_type, with_context, yields
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
 from pi_workflows.authoring.conversation import AgentOptions, Conversation
 from pi_workflows.authoring.definition import Look, NodeDefinition, ShellOptions
@@ -177,8 +177,8 @@ def checked_timeout(timeout: object) -> Timeout | str:
         return timeout
     if callable(timeout):
         fn = with_context(timeout)
-        if fn is None:
-            return "a computed timeout is a function that takes the context, or nothing."
+        if fn is None or yields(timeout):
+            return "a computed timeout is a function of the context, or of nothing; it returns."
         return Computed(fn, is_async(timeout))
     try:
         budget = budget_ms(timeout)

@@ -1,6 +1,11 @@
-"""Who takes care of processes that an author's code starts outside."""
+"""Who takes care of the processes that an author's code starts or asks for."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pi_workflows.authoring.command_batch import BatchCommand, BatchKind, CommandBatchResult
 
 
 class Processes(Protocol):
@@ -11,3 +16,12 @@ class Processes(Protocol):
 
     def unregister(self, pid: int) -> None:
         """Take it out of care."""
+
+
+class Batches(Protocol):
+    """Runs many commands at once."""
+
+    def __call__(
+        self, commands: "Sequence[BatchCommand]", kind: "BatchKind", concurrency: int
+    ) -> "CommandBatchResult":
+        """Run them all and return what came of each, in their order."""

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pi_workflows.authoring.callables import is_async, takes, with_context, yields
 from pi_workflows.protocol.canonical import INTEGER_MAX
 from pi_workflows.protocol.definition import OUTCOME_PATH
+from pi_workflows.protocol.labels import is_label
 from pi_workflows.protocol.states import StepOutcome
 
 RESERVED_NAMES: Final = frozenset(
@@ -24,6 +25,11 @@ RESERVED_NAMES: Final = frozenset(
         "status",
     }
 )
+NAME_CHARS_MAX: Final = 128
+"""Longest name of a node, mount, exit or route."""
+
+STATUS_DETAIL_CHARS_MAX: Final = 1_000
+
 _WORKFLOW_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _CONTRACT_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _NODE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -58,6 +64,8 @@ def node_name_rule(name: object, kind: str = "a node") -> str | None:
     """Check the name of a node, or of a mount, exit or route, as `kind` says."""
     if not isinstance(name, str) or _NODE_NAME.fullmatch(name) is None:
         return f"{kind} is named by letters, digits, _ and -, starting with a letter or _."
+    if len(name) > NAME_CHARS_MAX:
+        return f"the name of {kind} has at most {NAME_CHARS_MAX} characters."
     if name.startswith(_ENGINE_PREFIX):
         return f"names starting with {_ENGINE_PREFIX} belong to the engine; choose another."
     if _DUNDER.fullmatch(name) is not None:
@@ -119,16 +127,25 @@ def function_rule(fn: Callable[..., Any]) -> str | None:
 
 def status_detail_rule(status_detail: object) -> str | None:
     """Check a status detail; None is fine."""
-    if status_detail is None or isinstance(status_detail, str):
+    if status_detail is None:
         return None
-    return "status_detail is text."
+    if not isinstance(status_detail, str):
+        return "status_detail is text."
+    if len(status_detail) > STATUS_DETAIL_CHARS_MAX or not is_label(status_detail):
+        return (
+            f"status_detail is a line of at most {STATUS_DETAIL_CHARS_MAX} characters, "
+            "without control characters."
+        )
+    return None
 
 
 def request_rule(request: object) -> str | None:
     """Check the request callback of an action; None is fine."""
-    if request is None or (callable(request) and with_context(request) is not None):
+    if request is None:
         return None
-    return "request is a function that takes the context, or nothing."
+    if callable(request) and with_context(request) is not None and not yields(request):
+        return None
+    return "request is a function that takes the context, or nothing, and does not yield."
 
 
 def parse_rule(parse: object) -> str | None:

@@ -16,6 +16,9 @@ from pi_workflows.protocol.version import DEFINITION_SNAPSHOT
 
 TIMEOUT_DEFAULT_MS: Final = 900_000
 MAX_STEPS_DEFAULT: Final = 100
+NODE_ID_CHARS_MAX: Final = 1_024
+"""Longest compiled id of a node: the mounts around it and its own name, joined by `/`."""
+
 OUTCOME_PATH: Final = "$result.outcome"
 _EXIT_PREFIX: Final = "__piw_exit_"
 

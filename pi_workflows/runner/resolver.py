@@ -12,7 +12,6 @@ import socket
 import sys
 import threading
 import traceback
-import unicodedata
 from collections.abc import Coroutine, Sequence
 from collections.abc import Set as AbstractSet
 from inspect import iscoroutine
@@ -30,6 +29,7 @@ from pi_workflows.protocol.frames import (
     encode_frame,
     parse_canonical,
 )
+from pi_workflows.protocol.labels import is_label
 from pi_workflows.protocol.states import NodeType
 from pi_workflows.protocol.version import (
     INSPECT_REQUEST,
@@ -51,9 +51,6 @@ TITLE_TIMEOUT_S: Final = 30.0
 
 TITLE_CHARS_MAX: Final = 200
 """A title is a label in lists."""
-
-_NO_LABEL: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Unicode categories that no title has: control characters, halves of pairs, line breaks."""
 
 _READ_BYTES: Final = 65_536
 
@@ -215,7 +212,7 @@ def _checked(title: object, where: str) -> str | None:
     if len(title) > TITLE_CHARS_MAX:
         text = f"{where} returned {len(title)} characters; at most {TITLE_CHARS_MAX} are allowed."
         raise _Refused(ErrorCode.TITLE_FAILED, text)
-    if any(unicodedata.category(character) in _NO_LABEL for character in title):
+    if not is_label(title):
         text = f"{where} has a line break or another control character."
         raise _Refused(ErrorCode.TITLE_FAILED, text)
     return title

@@ -12,7 +12,7 @@ from pi_workflows import Ctx, Definition, DefinitionError, Problem, Workflow
 from pi_workflows.authoring.compiling import compile_definition
 from pi_workflows.authoring.errors import SourceUnknown
 from pi_workflows.authoring.loading import load_file
-from pi_workflows.protocol.definition import DefinitionSnapshot, PlainEdge
+from pi_workflows.protocol.definition import NODE_ID_CHARS_MAX, DefinitionSnapshot, PlainEdge
 from pi_workflows.protocol.states import MountRole
 from tests.authoring.test_composition import repair, wrapped
 
@@ -316,3 +316,33 @@ def test_a_contract_gives_its_exits_types_before_the_child_is_there(files: Files
     assert definition.exits["x"].codec.declared is int
     flat = compile_definition(definition, files, files.folder / "parent.workflow.py")
     assert "m/first" in flat.nodes
+
+
+def test_a_node_that_lies_too_deep_for_its_id_is_refused_before_anything_runs(
+    files: Files,
+) -> None:
+    """Each mount has a name of 128 characters, which is allowed."""
+    mount = "m" * 128
+
+    def nested(levels: int) -> Definition[Any]:
+        wf = Workflow(f"level-{levels}")
+
+        @wf.compute()
+        def last() -> int:
+            return 1
+
+        if not levels:
+            wf.exit("done", last)
+            return wf.build(start=last)
+        inner = wf.include(mount, nested(levels - 1))
+        wf.edge(inner["done"], last)
+        wf.exit("done", last)
+        return wf.build(start=inner)
+
+    deepest = compile_definition(nested(7), files)
+    assert max(len(node_id) for node_id in deepest.nodes) < NODE_ID_CHARS_MAX
+    with pytest.raises(DefinitionError) as caught:
+        compile_definition(nested(8), files)
+    assert {problem.code for problem in caught.value.problems} == {"DEFINITION_INVALID"}
+    assert "at most 1024 are allowed." in caught.value.message
+    assert 'node "last"' in caught.value.message

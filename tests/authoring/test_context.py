@@ -121,3 +121,28 @@ def test_a_result_has_the_stored_record_that_switches_read() -> None:
     )
     assert passed.record()["output"] is None
     assert passed.duration_ms == 0
+
+
+def test_changing_a_result_does_not_change_what_is_stored() -> None:
+    definition, look = reporting()
+    stored = StepResult(
+        attempt_id="attempt-1",
+        node_id="look",
+        node_type="compute",
+        outcome=StepOutcome.OK,
+        started_at=1000,
+        finished_at=1250,
+        output={"lines": ["x"]},
+    )
+    ctx = context(definition, {}, {"look": stored})
+    seen: Any = ctx.result(look)
+    seen.output["lines"].append("y")
+    assert ctx.result(look) == stored
+    assert stored.output == {"lines": ["x"]}
+
+
+@pytest.mark.parametrize("name", ["input", "visit", "run_id", "cancelled", "anything"])
+def test_nothing_of_a_context_can_be_set(name: str) -> None:
+    definition, _ = reporting()
+    with pytest.raises(AttributeError):
+        setattr(context(definition, {}), name, 1)

@@ -31,7 +31,9 @@ def refusal(build: Callable[[], object]) -> DefinitionError:
     return caught.value
 
 
-@pytest.mark.parametrize("name", ["1a", "a.b", "__piw_x", "__x__", "", "a/b", "<lambda>"])
+@pytest.mark.parametrize(
+    "name", ["1a", "a.b", "__piw_x", "__x__", "", "a/b", "<lambda>", "x" * 129]
+)
 def test_a_malformed_node_name_is_refused(name: str) -> None:
     """Case: B2."""
     wf = Workflow("flow")
@@ -46,7 +48,7 @@ def test_a_malformed_node_name_is_refused(name: str) -> None:
     assert f'node "{name}"' in error.message
 
 
-@pytest.mark.parametrize("name", ["_", "_a", "__x", "x__", "A-1", "piw_x"])
+@pytest.mark.parametrize("name", ["_", "_a", "__x", "x__", "A-1", "piw_x", "x" * 128])
 def test_a_well_formed_node_name_is_accepted(name: str) -> None:
     wf = Workflow("flow")
 
@@ -272,3 +274,31 @@ def test_a_timeout_of_a_command_is_a_duration_above_zero() -> None:
         Command("sleep", timeout=0)
     assert Command("sleep", timeout=1.5).timeout_ms == 1_500
     assert Command("sleep").timeout_ms is None
+
+
+@pytest.mark.parametrize("detail", [3, "x" * 1_001, "a\nb", "\x1b[31m", "\ud800", "a\u2028b"])
+def test_a_status_detail_that_is_no_line_of_text_is_refused(
+    detail: Any,  # noqa: ANN401 - wrong on purpose
+) -> None:
+    wf = Workflow("flow")
+    node = wf.compute(status_detail=detail)(one)
+    assert "status_detail is" in refusal(lambda: wf.build(start=node)).message
+
+
+@pytest.mark.parametrize("detail", [None, "", "x" * 1_000, "counting \U0001f600"])
+def test_a_status_detail_is_a_line_of_text_or_nothing(detail: str | None) -> None:
+    wf = Workflow("flow")
+    node = wf.compute(status_detail=detail)(one)
+    assert wf.build(start=node).nodes["one"].status_detail == detail
+
+
+def test_callbacks_that_yield_are_refused() -> None:
+    def seconds(_ctx: Ctx[Any]) -> Any:  # noqa: ANN401 - wrong on purpose
+        yield 1
+
+    wf = Workflow("flow")
+    node = wf.compute(timeout=seconds)(one)
+    assert "it returns." in refusal(lambda: wf.build(start=node)).message
+    wf = Workflow("flow")
+    node = wf.action(effect=manual("x"), request=seconds)(one)
+    assert "does not yield" in refusal(lambda: wf.build(start=node)).message

@@ -1,10 +1,11 @@
 """Where the engine loop goes next, and the deadlines it announces."""
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pi_workflows.authoring import Ctx, Definition, Workflow
+from pi_workflows.authoring import Ctx, Definition, Unlimited, Workflow
 from pi_workflows.protocol.canonical import JsonValue
 from pi_workflows.protocol.states import StepOutcome
 from pi_workflows.runner.messages import CallResult, Purpose
@@ -140,3 +141,72 @@ def test_a_timeout_that_makes_no_sense_fails_the_node(
 
     player(wf.build(start=node), server).play()
     assert server.path == [("node", "failed")]
+
+
+@pytest.mark.parametrize(
+    ("given", "budget_ms"),
+    [
+        (None, None),
+        (Unlimited(), None),
+        (1.5, 1_500),
+        (timedelta(minutes=1), 60_000),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_timeout_callback_gives_a_budget_or_none(
+    server: "ScriptedServer",
+    player: "type[Player]",
+    given: Any,  # noqa: ANN401 - one of the kinds of a budget
+    budget_ms: int | None,
+    asynchronous: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """Case: B26."""
+    wf = Workflow("computed")
+
+    async def later(_ctx: Ctx[Any]) -> Any:  # noqa: ANN401 - as above
+        return given
+
+    @wf.compute(timeout=later if asynchronous else lambda _ctx: given)
+    def node() -> None: ...
+
+    playing = player(wf.build(start=node), server)
+    playing.play()
+    assert server.path == [("node", "ok")]
+    assert playing.calls[-1].timeout_ms == budget_ms
+
+
+def test_a_timeout_callback_that_does_not_end_times_the_node_out_unrun(
+    server: "ScriptedServer", player: "type[Player]"
+) -> None:
+    """Case: B26."""
+    wf = Workflow("hung")
+
+    @wf.compute(timeout=lambda _ctx: 1)
+    def node() -> None: ...
+
+    late = CallResult(outcome=StepOutcome.TIMED_OUT)
+    playing = player(wf.build(start=node), server, {"node": [late]})
+    playing.play()
+    assert [(call.purpose, call.timeout_ms) for call in playing.calls] == [
+        (Purpose.TIMEOUT, 30_000)
+    ]
+    assert server.path == [("node", "timed_out")]
+    assert server.steps[0]["error"] == (
+        'TIMED_OUT: node "node": its timeout callback ran longer than 30000 ms'
+    )
+
+
+def test_a_status_detail_is_announced_with_the_start(
+    server: "ScriptedServer", player: "type[Player]"
+) -> None:
+    wf = Workflow("detailed")
+
+    @wf.compute(status_detail="counting")
+    def first() -> None: ...
+
+    @wf.compute()
+    def second() -> None: ...
+
+    wf.edge(first, second)
+    player(wf.build(start=first), server).play()
+    assert [one.get("statusDetail") for one in server.sent("startAttempt")] == ["counting", None]
