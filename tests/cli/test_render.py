@@ -32,6 +32,15 @@ def test_a_table_aligns_cuts_and_cleans_its_cells() -> None:
     assert lines[2] == "long cell  z z"
 
 
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [("ends/__piw_exit_fixed", "ends.fixed"), ("ends/look", "ends/look"), ("a\x1b[1m", "a[1m")],
+)
+def test_nodes_are_named_as_their_authors_know_them(stored: str, shown: str) -> None:
+    assert render.node_name({"nodeId": stored, "visit": 1}) == shown
+    assert render.node_name({"nodeId": stored, "visit": 3}) == f"{shown} #3"
+
+
 def test_instants_that_are_none_or_no_instant_are_empty() -> None:
     assert render.local_time(None) == ""
     assert render.local_time("yesterday") == ""
