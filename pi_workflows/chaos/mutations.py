@@ -18,6 +18,7 @@ from pi_workflows.chaos import (
     mutations_of_effects,
     mutations_of_lifecycle,
     mutations_of_servers,
+    mutations_of_settings,
     mutations_of_standstills,
     mutations_of_starts,
 )
@@ -34,6 +35,7 @@ MUTATIONS: Final[dict[str, Mutation]] = {
         mutations_of_effects.MUTATIONS,
         mutations_of_lifecycle.MUTATIONS,
         mutations_of_servers.MUTATIONS,
+        mutations_of_settings.MUTATIONS,
         mutations_of_starts.MUTATIONS,
         mutations_of_bounds.MUTATIONS,
         mutations_of_standstills.MUTATIONS,
