@@ -175,3 +175,9 @@ def all_added_up(seen: Seen) -> None:
         assert run.status != "completed" or run.output == OUTPUT, (
             f"{run.run_id} completed with {run.output}"
         )
+
+
+def no_node_failed(seen: Seen) -> None:
+    """Whatever became of children and claims: no node has failed by it."""
+    failed = [event.resource_id for event in seen.events("node_failed")]
+    assert not failed, f"P4: nodes of these have failed: {failed}"

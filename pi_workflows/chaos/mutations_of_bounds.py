@@ -65,6 +65,45 @@ MUTATIONS: Final = (
         Catch("log_waits_for_a_reader", "sim", range(20)),
     ),
     Mutation(
+        "more_served_than_may_be",
+        "A server starts more runners than it may have at a time.",
+        "P8",
+        (
+            Rewritten(
+                "actors.scheduler:Scheduler._admit_due",
+                "services.capacity - len(self._admitted)",
+                "services.capacity * 2 - len(self._admitted)",
+            ),
+        ),
+        Catch("several_runs", "sim", range(20)),
+    ),
+    Mutation(
+        "abandoned_code_runs_beside",
+        "A child whose code ignores its deadline goes on with the run beside it.",
+        "P8",
+        (
+            Rewritten(
+                "pi_workflows.chaos.simulated_runner:SimulatedRunner._run_turn",
+                "await self._abandon(call)",
+                "result = CallResult(outcome=StepOutcome.TIMED_OUT)",
+            ),
+        ),
+        Catch("code_is_late", "sim", range(10)),
+    ),
+    Mutation(
+        "look_ended_without_need",
+        "A read of the whole file is ended at once, as if the log could not wait for it.",
+        "P8",
+        (
+            Rewritten(
+                "actors.heavy_reads:HeavyReads._within_bounds",
+                "crowded.wait_value, True",
+                "crowded.wait_value, False",
+            ),
+        ),
+        Catch("everybody_looks", "sim", range(20)),
+    ),
+    Mutation(
         "crowded_log_waits",
         "The log waits for a reader however much piles up behind it.",
         "P10",

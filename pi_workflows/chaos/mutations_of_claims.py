@@ -103,6 +103,19 @@ MUTATIONS: Final = (
         Catch("clock_steps", "orders", range(400)),
     ),
     Mutation(
+        "live_claim_not_renewed",
+        "The renewal of a claim is refused although it is live.",
+        "P3",
+        (
+            Rewritten(
+                "store.leases:renew_claim",
+                "claim, tx.now)\n    return",
+                "claim, tx.now + 30_000)\n    return",
+            ),
+        ),
+        Catch("renewed_and_reclaimed", "orders", range(400)),
+    ),
+    Mutation(
         "lost_claim_renewed",
         "A renewal looks at nothing, so the claim of another is extended.",
         "P4",

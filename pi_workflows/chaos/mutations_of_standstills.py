@@ -20,6 +20,19 @@ MUTATIONS: Final = (
         Catch("silent_server", "sim", range(10)),
     ),
     Mutation(
+        "answering_server_ended",
+        "A start ends the server that is there, though that one answers.",
+        "P3",
+        (
+            Rewritten(
+                "actors.server_lock:_take",
+                "raise AlreadyRunning(found.pid)",
+                "await judge.displace(found)",
+            ),
+        ),
+        Catch("server_freezes", "sim", range(40)),
+    ),
+    Mutation(
         "unproven_server_ended",
         "A silent server is ended of which nothing is proven.",
         "P3",

@@ -20,6 +20,19 @@ MUTATIONS: Final = (
         Catch("server_dies", "sim", range(20)),
     ),
     Mutation(
+        "refusal_names_nobody",
+        "A start that finds another server at work does not say which.",
+        "P9",
+        (
+            Rewritten(
+                "actors.server_lock:_take",
+                "raise AlreadyRunning(found.pid)",
+                "raise AlreadyRunning(None)",
+            ),
+        ),
+        Catch("two_servers_start", "sim", range(20)),
+    ),
+    Mutation(
         "sound_file_refused",
         "After an unclean stop a sound file is called damaged.",
         "P9",

@@ -10,7 +10,7 @@ from pi_workflows.protocol.states import OwnerType
 from runtime.chaos.outcome import PromiseBroken
 from store import leases
 from store.authority import CLAIM_MS, Claim, holding
-from store.errors import ClaimLost, LeaseHeldError, Rejected, StateBusyError
+from store.errors import ClaimLost, ClaimLostError, LeaseHeldError, Rejected, StateBusyError
 from store.leases import Owner
 from store.transaction import Transaction
 
@@ -72,16 +72,35 @@ def first_come(s: Scene) -> None:
         assert look.events(job), "P3: nobody got a job that was free"
 
 
+def _renewing(claim: Claim) -> Command[int]:
+    """Renew a claim; whoever has it and is in time is not refused."""
+
+    def command(tx: Transaction) -> int:
+        held = holding(tx, claim.resource_id)
+        in_time = held.expires_at is not None and tx.now < held.expires_at
+        try:
+            return leases.renew_claim(tx, claim)
+        except ClaimLostError:
+            if in_time and held.generation == claim.generation:
+                raise PromiseBroken("P3: the renewal of a live claim was refused") from None
+            raise
+
+    return command
+
+
 @scenario(promises=("P3", "P4"))
 def renewed_and_reclaimed(s: Scene) -> None:
     """An owner keeps its job by renewing it, or loses it to the next one."""
     job = s.resource("job")
 
+    async def renew(me: Me, claim: Claim) -> bool:
+        return await me.unless_lost(_renewing(claim), "renew", claim=claim)
+
     @s.actor(count=2)
     async def owner(me: Me) -> None:
         claim = await me.claim(job)
-        if claim is not None and await me.renew(claim) and await me.write(claim, WORK):
-            await me.renew(claim)
+        if claim is not None and await renew(me, claim) and await me.write(claim, WORK):
+            await renew(me, claim)
             await me.release(claim)
 
     s.faults(clock_jump=(20.0, 20.0), kill=1)

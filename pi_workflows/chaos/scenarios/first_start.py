@@ -1,10 +1,14 @@
 """A server starts where there is nothing yet."""
 
-from pi_workflows.chaos.lease_history import check_lease
+from pi_workflows.chaos.lease_history import CLAIMED, check_lease, claims_of
 from pi_workflows.chaos.scene import Look, Me, Scene, scenario
 from pi_workflows.protocol.ids import resource_id
 from pi_workflows.protocol.states import ResourceType
 from store import resources
+from store.authority import holding
+from store.errors import UnknownResourceError
+
+WORK = "work.done"
 
 
 @scenario(promises=("P1", "P2", "P9"), engines=("crash",), core=True)
@@ -22,9 +26,24 @@ def first_start(s: Scene) -> None:
         await me.do(lambda tx: resources.create(tx, ResourceType.MAINTENANCE, key), point="create")
         claim = await me.claim(job)
         if claim is not None:
-            await me.write(claim, "work.done")
+            await me.write(claim, WORK)
+
+    def is_made(look: Look) -> bool:
+        try:
+            holding(look.reading, job)
+        except UnknownResourceError:
+            return False
+        return True
 
     @s.always
     def nothing_is_lost(look: Look) -> None:
-        if look.acknowledged:
+        if is_made(look):
             check_lease(look, job)
+        else:
+            assert not look.acknowledged, "P1: a command was answered and is gone"
+            assert not look.events(job), "P2: something was done to a job that is not there"
+
+    @s.finally_
+    def all_is_done(look: Look) -> None:
+        assert [event.event_type for event in look.events(job)] == [CLAIMED, WORK]
+        assert claims_of(look, job), "P1: nobody got a job that was free"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import trio
 
-from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
+from pi_workflows.chaos.core_workflows import all_added_up, core_workflows, no_node_failed
 from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import Stage, simulation
@@ -28,10 +28,16 @@ def _claims(seen: Seen) -> Iterator[tuple[str, int, int | None]]:
 
 @simulation(promises=("P3", "P8"))
 def machine_sleeps(s: Stage) -> None:
-    """The machine sleeps for ten minutes and for an hour; its timers count that, or stand."""
+    """The machine sleeps for ten minutes and for an hour; its timers count that, or stand.
+
+    A claim that is lost over it is no failure of a node.
+
+    Case: C54.
+    """
     core_workflows(s)
     s.run("tally", times=_RUNS)
     s.faults(sleep=(600.0, 3_600.0), kill=1)
+    s.finally_(no_node_failed)
     s.finally_(all_added_up)
 
 

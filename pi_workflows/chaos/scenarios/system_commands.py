@@ -29,6 +29,7 @@ _HELD_S_MAX = 25.0
 _LOOK_S = 0.05
 
 _OVER = frozenset({"cancelled", "completed"})
+_MOVES = frozenset({"lease.claimed", "run_started", "node_started"})
 
 
 async def cancel(world: SimulatedWorld, run_id: str) -> None:
@@ -75,6 +76,17 @@ def run_is_cancelled(s: Stage) -> None:
     s.finally_(all_added_up)
 
 
+def nothing_goes_on_after_a_cancel(seen: Seen) -> None:
+    """Nobody claims a run that was cancelled, and no node of it is started."""
+    cancelled: set[str] = set()
+    for event in seen.events():
+        if event.event_type == "run_cancelled":
+            cancelled.add(event.resource_id)
+        assert event.event_type not in _MOVES or event.resource_id not in cancelled, (
+            f"P4: {event.event_type} of {event.resource_id} after its cancel"
+        )
+
+
 @simulation(promises=("P2", "P8"))
 def cancel_meets_launch(s: Stage) -> None:
     """A run is cancelled while it is queued or its runner is just being started."""
@@ -91,6 +103,7 @@ def cancel_meets_launch(s: Stage) -> None:
         await cancel(world, run_id)
 
     s.always(ends_once)
+    s.finally_(nothing_goes_on_after_a_cancel)
     s.finally_(all_added_up)
 
 
@@ -107,17 +120,8 @@ def retry_meets_cancel(s: Stage) -> None:
         await trio.sleep(world.chance.random() * _BUSY_S)
         await cancel(world, run_id)
 
-    @s.finally_
-    def nothing_is_tried_after_the_cancel(seen: Seen) -> None:
-        cancelled: set[str] = set()
-        for event in seen.events():
-            if event.event_type == "run_cancelled":
-                cancelled.add(event.resource_id)
-            assert event.event_type != "node_started" or event.resource_id not in cancelled, (
-                f"{event.resource_id} goes on after its cancel"
-            )
-
     s.always(ends_once)
+    s.finally_(nothing_goes_on_after_a_cancel)
     s.finally_(all_added_up)
 
 

@@ -2,11 +2,15 @@
 
 import trio
 
-from pi_workflows.chaos.core_workflows import all_added_up, core_workflows
+from pi_workflows.chaos.core_workflows import all_added_up, core_workflows, no_node_failed
+from pi_workflows.chaos.displaced import require_displaced
+from pi_workflows.chaos.installation import some_work
 from pi_workflows.chaos.invariants import InvariantBroken
 from pi_workflows.chaos.keeping import watch_to_the_end
+from pi_workflows.chaos.seen import Seen
 from pi_workflows.chaos.simulated_world import SimulatedWorld
 from pi_workflows.chaos.stage import Stage, simulation
+from pi_workflows.runner.messages import Call
 from runtime.simulation.processes import SimulatedProcess
 
 _RUNS = 3
@@ -18,6 +22,7 @@ _STRANGERS_MAX = 60
 _STRANGER_S = 0.3
 """Most of the time shorter than a start takes to come to the children of the last server."""
 
+_OVER_ITS_GRACE_S = 5.0
 _DECIDED_BY_A_PERSON = frozenset({"completed", "ambiguous"})
 
 
@@ -35,26 +40,48 @@ def several_runs(s: Stage) -> None:
     core_workflows(s)
     s.run("tally", times=_RUNS)
     s.faults(drop=3, duplicate=2, delay=4)
+    worlds: list[SimulatedWorld] = []
+
+    @s.actor()
+    async def doorman(world: SimulatedWorld) -> None:
+        worlds.append(world)
+
+    @s.always
+    def no_more_than_may_be(_: Seen) -> None:
+        for world in worlds:
+            there = len(world.runners())
+            assert there <= world.capacity, f"P8: {there} runners live, of {world.capacity}"
+
     s.finally_(all_added_up)
 
 
 @simulation(promises=("P3", "P4", "P8"))
 def runner_dies(s: Stage) -> None:
-    """Runners are killed at any instant."""
+    """Runners are killed at any instant, and no node has failed by that.
+
+    Case: C54.
+    """
     core_workflows(s)
     s.run("tally", times=_RUNS)
     s.victims = frozenset({"runner"})
     s.faults(kill=3)
+    s.finally_(no_node_failed)
     s.finally_(all_added_up)
 
 
 @simulation(promises=("P3", "P4", "P8"))
 def runner_freezes(s: Stage) -> None:
-    """A runner stands still, perhaps for longer than its claim lasts, and then goes on."""
+    """A runner stands still, perhaps for longer than its claim lasts, and then goes on.
+
+    Whoever is replaced meanwhile has lost its claim; no node has failed by that.
+
+    Case: C54.
+    """
     core_workflows(s)
     s.run("tally", times=_RUNS)
     s.victims = frozenset({"runner"})
     s.faults(pause=2, delay=2)
+    s.finally_(no_node_failed)
     s.finally_(all_added_up)
 
 
@@ -79,7 +106,19 @@ def server_freezes(s: Stage) -> None:
     s.run("tally", times=_RUNS)
     s.victims = frozenset({"server"})
     s.faults(pause=3)
-    s.finally_(all_added_up)
+    worlds: list[SimulatedWorld] = []
+
+    @s.actor()
+    async def starter(world: SimulatedWorld) -> None:
+        worlds.append(world)
+        for _ in range(2):
+            await trio.sleep(world.chance.random() * _SUCCEEDED_S)
+            world.start_server()
+
+    @s.finally_
+    def ended_exactly_the_first(seen: Seen) -> None:
+        require_displaced(worlds[0].machine.trace.entries)
+        all_added_up(seen)
 
 
 @simulation(promises=("P3", "P8"))
@@ -181,13 +220,34 @@ def views_converge(s: Stage) -> None:
     s.finally_(all_added_up)
 
 
+def _late_at_first(call: Call, drawn: float) -> float:
+    """Let the first visit of `hurry` take longer than its grace, and others up to two seconds."""
+    is_first = call.node.node_id == "hurry" and call.visit == 1
+    return _OVER_ITS_GRACE_S if is_first else some_work(call, drawn)
+
+
 @simulation(promises=("P8",))
 def code_is_late(s: Stage) -> None:
-    """User code overruns its deadline, and now and then its grace, so that it is abandoned."""
+    """User code overruns its deadline, and in the beginning its grace, so that it is abandoned.
+
+    The run goes on in another process, and nothing runs beside what was abandoned.
+    """
     core_workflows(s)
     s.run("patience", times=_RUNS)
     s.faults(kill=1)
-    s.finally_(all_added_up)
+    s.work_s = _late_at_first
+
+    @s.finally_
+    def abandoned(seen: Seen) -> None:
+        late: dict[str, int | None] = {}
+        for event in seen.events():
+            run, generation = event.resource_id, event.lease_generation
+            if event.event_type == "node_failed":
+                late.setdefault(run, generation)
+            beside = event.event_type == "node_started" and late.get(run) == generation
+            assert not beside, f"P8: the child of {run} goes on beside code that it has abandoned"
+        assert len(late) == _RUNS, f"P8: of {_RUNS} runs {len(late)} had code that was late"
+        all_added_up(seen)
 
 
 @simulation(promises=("P1", "P8", "P9"))
