@@ -97,7 +97,7 @@ class Watched(BaseModel):
 wf = Workflow(
     "monitor",
     input=MonitorIn,
-    title=lambda given: f"monitor {given.command}"[:200].splitlines()[0],
+    title=lambda given: given.command[:200].splitlines()[0],
     max_steps=4 * CHECKS_MAX + 10,
     contract_id="pi-workflows.monitor.v1",
     source=__file__,
@@ -141,10 +141,11 @@ def report(ctx: Ctx[MonitorIn]) -> Verdict:
         told = "ended by a signal" if look.exit_code is None else f"exit code {look.exit_code}"
     else:
         told = "the text that is expected is not there"
+    so_far = None if is_met else round(min(waited, given.within), 1)
     ctx.progress(
-        completed=min(waited, given.within),
-        total=given.within,
-        unit="s",
+        completed=so_far,
+        total=None if is_met else given.within,
+        unit=None if is_met else "s",
         label=f"check {ctx.visit}: {told}"[:200],
         status={Next.MET: "completed", Next.AGAIN: "waiting", Next.TIMED_OUT: "failed"}[route],
     )

@@ -51,8 +51,21 @@ def inspect_all(
         bound_s: longest time for each, in seconds.
         tell: is given an answer as `inspection.inspect_workflow` makes it, or one of the outcome
             `unknown`, with one problem, when nothing was found out.
+
+    Raises:
+        KeyboardInterrupt: the children have been ended.
+        BaseException: from `tell`.
     """
-    trio.run(_inspect_all, references, place, bound_s, tell)
+    try:
+        trio.run(_inspect_all, references, place, bound_s, tell)
+    except BaseExceptionGroup as group:  # An interrupt, or what `tell` raised: a closed pipe.
+        raise _single(group) from None
+
+
+def _single(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def inspect_one(reference: str, place: Place, bound_s: float) -> JsonObject:

@@ -48,7 +48,7 @@ def _told(error: BaseException) -> str:
         text = str(error)
     except Exception:  # noqa: BLE001 - an author's __str__ may fail too
         text = "(its text cannot be shown)"
-    if not text or text.startswith(f"{name} ["):
+    if not text or text.startswith(f"{name} [") or isinstance(error, RetryLater):
         return text or name
     hint = _TRIO_HINT if type(error) is RuntimeError and text == _ASYNCIO_SAYS else ""
     return f"{name}: {text}{hint}"

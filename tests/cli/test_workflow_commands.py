@@ -1,7 +1,10 @@
 """Workflow files are listed, shown, checked and drawn without a server; their code runs apart."""
 
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +13,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pi_workflows.protocol.paths import StatePaths
-    from tests.cli.conftest import Invoke
+    from tests.cli.conftest import Invoke, Start
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 BROKEN: Final = ROOT / "tests" / "cli" / "broken_workflows"
@@ -133,6 +136,31 @@ def test_a_file_that_does_not_come_back_is_told_in_time(
     assert checked.stdout.startswith("bad.workflow.py:")
     assert said in checked.stdout
     assert "Traceback" not in checked.output
+
+
+def test_an_interrupt_ends_the_child_and_is_no_traceback(start: "Start") -> None:
+    os.mkfifo("pid")
+    text = "import os\nopen('pid', 'w').write(str(os.getpid()))\nwhile True:\n    pass"
+    Path("endless.workflow.py").write_text(text)
+    process = start("workflows", "check", "endless.workflow.py")
+    child = int(Path("pid").read_text())
+    process.send_signal(signal.SIGINT)
+    printed, errors = process.communicate()
+    assert (process.returncode, printed, errors.strip()) == (130, "", "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(child, 0)
+
+
+def test_a_reader_that_has_seen_enough_ends_the_command(paths: "StatePaths") -> None:
+    seen, written = os.pipe()
+    os.close(seen)
+    command = [sys.executable, "-m", "pi_workflows.cli", "workflows", "check", "builtin:wait"]
+    environment = {**os.environ, "HOME": str(paths.home)}
+    ran = subprocess.run(
+        command, stdout=written, stderr=subprocess.PIPE, env=environment, check=False
+    )
+    os.close(written)
+    assert (ran.returncode, ran.stderr) == (1, b"")
 
 
 def test_a_flood_of_output_is_not_kept(invoke: "Invoke", paths: "StatePaths") -> None:

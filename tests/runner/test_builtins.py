@@ -118,6 +118,27 @@ def test_a_condition_that_holds_is_met_by_the_first_check(
     assert [node for node, _ in passing_time.path] == ["begin", "check", "report", "met"]
 
 
+def test_each_check_says_how_it_went_and_how_much_of_the_time_is_gone(
+    passing_time: "ScriptedServer",
+    player: "type[Player]",
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = "echo >> tries; test $(wc -l < tries) -ge 3"
+    passing_time.input = {"command": command, "every": 10.04, "within": 25}
+    playing = player(compiled("monitor"), passing_time)
+    playing.play()
+    said = [cast("JsonObject", update["data"]) for update in playing.updates]
+    assert [
+        (one["status"], one["label"], one.get("completed"), one.get("total")) for one in said
+    ] == [
+        ("waiting", "check 1: exit code 1", 0, 25),
+        ("waiting", "check 2: exit code 1", 10, 25),
+        ("completed", "check 3: exit code 0", None, None),
+    ]
+
+
 def test_a_condition_is_looked_for_until_it_holds(
     watch: Check, passing_time: "ScriptedServer"
 ) -> None:
@@ -174,7 +195,7 @@ def test_an_input_that_makes_no_sense_starts_nothing(given: "JsonObject | None")
 
 def test_the_title_is_one_line_and_never_too_long() -> None:
     title: Any = compiled("monitor").title
-    assert title(monitor.MonitorIn(command="a\nb"), "monitor") == "monitor a"
+    assert title(monitor.MonitorIn(command="a\nb"), "monitor") == "a"
     assert len(title(monitor.MonitorIn(command="c" * 999), "monitor")) == 200
 
 

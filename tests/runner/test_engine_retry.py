@@ -149,7 +149,7 @@ def test_a_try_that_says_when_the_next_one_is_due_is_believed_up_to_the_longest_
     player(asking(LATER, after), server).play()
     (settled, _), (finished, _) = server.sent("settleEffect"), server.sent("finishAttempt")
     assert settled["retryAfterMs"] == finished["retryAfterMs"] == wait_ms
-    assert str(finished["error"]).startswith("RetryLater: no room before noon")
+    assert str(finished["error"]).startswith("no room before noon")
     assert server.path == [("flaky", "ok")]
 
 
