@@ -13,11 +13,11 @@ ClientError
 from typing import Final
 
 from pi_workflows.protocol.canonical import JsonObject
-from pi_workflows.protocol.errors import ErrorCode, ExitCode
+from pi_workflows.protocol.errors import GRAPH_CODES, ErrorCode, ExitCode
 from pi_workflows.protocol.states import CommandOutcome
 
 # The caller gave something wrong; everything else a server refuses is a failure.
-_USAGE_CODES: Final = frozenset(
+_USAGE_CODES: Final = GRAPH_CODES | frozenset(
     {
         ErrorCode.USAGE,
         ErrorCode.RUN_UNKNOWN,
@@ -29,7 +29,10 @@ _USAGE_CODES: Final = frozenset(
         ErrorCode.DEFINITION_INVALID,
         ErrorCode.INPUT_REJECTED,
         ErrorCode.NOT_JSON,
+        ErrorCode.NODE_CANNOT_RUN,
+        ErrorCode.NOTIFY_NEEDS_SESSION,
         ErrorCode.TITLE_FAILED,
+        ErrorCode.TITLE_TIMEOUT,
     }
 )
 _EXIT_OF_CODE: Final = {

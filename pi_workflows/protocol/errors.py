@@ -1,6 +1,7 @@
 """Stable codes that cross the wire, and the exit codes of the command line."""
 
 import enum
+from typing import Final
 
 
 class ErrorCode(enum.StrEnum):
@@ -51,6 +52,28 @@ class ErrorCode(enum.StrEnum):
     TITLE_TIMEOUT = "TITLE_TIMEOUT"
     TITLE_FAILED = "TITLE_FAILED"
     RESOLVER_FAILED = "RESOLVER_FAILED"
+
+
+GRAPH_CODES: Final = frozenset(
+    {
+        "CHILD_NO_EXIT",
+        "CHILD_TERMINAL_WITHOUT_EXIT",
+        "CONTRACT_MISMATCH",
+        "EDGE_CASES",
+        "EDGE_DUPLICATE",
+        "EDGE_UNKNOWN_FROM",
+        "EDGE_UNKNOWN_TO",
+        "EXIT_NOT_TERMINAL",
+        "EXIT_SHARED_NODE",
+        "EXIT_UNKNOWN_NODE",
+        "INCLUDE_CYCLE",
+        "INCLUDE_UNRESOLVED",
+        "NODE_UNREACHABLE",
+        "SETTINGS_MAP_WITHOUT_SETTINGS",
+        "START_UNKNOWN",
+    }
+)
+"""Codes of problems of a graph; a refusal has that of its first problem."""
 
 
 class ExitCode(enum.IntEnum):
