@@ -7,6 +7,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import ErrorDetails, PydanticSerializationError
 
+from pi_workflows.authoring.broken_models import rule_text
 from pi_workflows.authoring.errors import NotJsonError
 from pi_workflows.authoring.json_form import (
     Mismatch,
@@ -113,7 +114,7 @@ def broken_rules(codec: Codec, value: JsonValue) -> list[tuple[str, str]]:
 def _broken_rule(value: JsonValue, found: ErrorDetails) -> tuple[str, str]:
     missing = found["type"] == "missing"
     path = location_path(value, found["loc"], missing=missing)
-    return path.removeprefix("$").removeprefix(".") or "input", found["msg"]
+    return path.removeprefix("$").removeprefix(".") or "input", rule_text(found)
 
 
 def _validated(adapter: TypeAdapter[Any], value: object) -> object:

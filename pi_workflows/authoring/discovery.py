@@ -54,7 +54,7 @@ def find(reference: str, project_dir: Path, home: Path) -> Path:
     if is_path(reference):
         path = (project_dir / reference).absolute()
         if not _exists(path):
-            raise SourceUnknown(reference, f"there is no workflow file {path}.")
+            raise _missing(reference, path)
         return path
     if reference.startswith(BUILTIN_PREFIX):
         return _builtin(reference)
@@ -120,7 +120,7 @@ def _folders(project_dir: Path, home: Path) -> tuple[Path, Path]:
 def _workflow_files(folder: Path) -> Iterator[Path]:
     try:
         entries = sorted(folder.iterdir())
-    except OSError:  # An absent or unreadable folder offers no names.
+    except (OSError, ValueError):  # Absent, unreadable, or of a name that no folder has.
         return
     for path in entries:
         if path.name.endswith(WORKFLOW_SUFFIX) and path.name != WORKFLOW_SUFFIX and path.is_file():
@@ -139,13 +139,23 @@ def _unknown(reference: str, names: list[str], project_dir: Path, home: Path) ->
 
     nearest = difflib.get_close_matches(reference, names, _NEAREST_MAX)
     hint = f' Did you mean "{nearest[0]}"?' if nearest else ""
-    known = ", ".join(names) if names else "none"
+    known = _listed(names)
     first, second = _folders(project_dir, home)
     message = (
         f'there is no workflow named "{reference}" in {first} or {second}.{hint}'
         f"{_beside(reference, project_dir)} Known workflows: {known}."
     )
     return SourceUnknown(reference, message, names=names, nearest=nearest)
+
+
+def _missing(reference: str, path: Path) -> SourceUnknown:
+    files = _listed([file.name for file in _workflow_files(path.parent)])
+    message = f"there is no workflow file {path}. Workflow files in that folder: {files}."
+    return SourceUnknown(reference, message)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if names else "none"
 
 
 def _beside(reference: str, project_dir: Path) -> str:

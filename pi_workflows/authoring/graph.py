@@ -1,6 +1,6 @@
 """Checks the edges between declared nodes and turns them into plain data (B §1.2, §1.4)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -126,7 +126,8 @@ class Graph:
         name = _target_name(node)
         if node.owner is not self._owner:
             message = f'start node "{name}" belongs to another workflow.'
-            self._problems.add("START_UNKNOWN", message, location=location)
+            fix = "Start at a node of this one."
+            self._problems.add("START_UNKNOWN", message, fix=fix, location=location)
             return None
         return name
 
@@ -143,7 +144,8 @@ class Graph:
         if lost:
             names = ", ".join(f'"{name}"' for name in lost)
             message = f'no path from "{start_at}" to {names}.'
-            self._problems.add("NODE_UNREACHABLE", message, location=location)
+            fix = f"Draw an edge to {_them(lost)}, or remove {_them(lost)}."
+            self._problems.add("NODE_UNREACHABLE", message, fix=fix, location=location)
 
     def _followers(self, node_id: str) -> list[str]:
         if node_id in self._includes:
@@ -212,6 +214,8 @@ class Graph:
     ) -> None:
         message = f'the {role} "{name}" of {call} is of another workflow.'
         fix = "Draw edges between nodes of one workflow."
+        if code == "EXIT_UNKNOWN_NODE":
+            fix = "An exit is of a node of its own workflow."
         self._note(code, source, message, location, fix)
 
     def _add_switch(self, source: str, declared: DeclaredEdge) -> None:
@@ -285,7 +289,7 @@ class Graph:
                 source,
                 f"no case for {', '.join(missing)}.",
                 declared.location,
-                f"Add {'it' if len(missing) == 1 else 'them'} to {call}.",
+                f"Add {_them(missing)} to {call}.",
             )
         if extra:
             self._note(
@@ -293,7 +297,7 @@ class Graph:
                 source,
                 f'case "{", ".join(extra)}" is none of {choices_label(output, within)}.',
                 declared.location,
-                f"Remove it from {call}.",
+                f"Remove {_them(extra)} from {call}.",
             )
 
     def _output(self, source: str) -> object:
@@ -377,6 +381,10 @@ def _target_name(node: Node[Any] | Mount) -> str:
 def _mount_of(source: str) -> str | None:
     left = exit_of(source)
     return None if left is None else left[0]
+
+
+def _them(named: Sequence[str]) -> str:
+    return "it" if len(named) == 1 else "them"
 
 
 def _spelt(source: str) -> str:

@@ -11,6 +11,9 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Final
 
+from pydantic import ValidationError
+
+from pi_workflows.authoring.broken_models import told_without_values, traceback_text
 from pi_workflows.authoring.definition import WORKFLOW_SUFFIX, Definition
 from pi_workflows.authoring.errors import AuthoringError, LoadError, Location, SourceUnknown
 from pi_workflows.authoring.workflow import Workflow
@@ -123,10 +126,16 @@ def _blamed(path: Path, error: BaseException) -> Location:
 
 
 def _text_of(error: BaseException) -> str:
+    if isinstance(error, ValidationError):
+        return _bounded(told_without_values(error))
     try:
         text = str(error).strip()
     except Exception:  # noqa: BLE001 - an author's __str__ may raise anything
         text = "(its text cannot be read)"
+    return _bounded(text)
+
+
+def _bounded(text: str) -> str:
     return text if len(text) <= _ERROR_CHARS_MAX else f"{text[:_ERROR_CHARS_MAX]}…"
 
 
@@ -135,5 +144,4 @@ def _detail(path: Path, error: BaseException) -> str:
     own: TracebackType | None = error.__traceback__
     while own is not None and own.tb_frame.f_code.co_filename != str(path):
         own = own.tb_next
-    text = "".join(traceback.format_exception(type(error), error, own))
-    return text[-DETAIL_CHARS_MAX:]
+    return traceback_text(error, own)[-DETAIL_CHARS_MAX:]

@@ -4,6 +4,9 @@ import traceback
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
+from pi_workflows.authoring.broken_models import told_without_values
 from pi_workflows.authoring.retry import RetryLater
 from pi_workflows.runner.messages import ERROR_CHARS_MAX, bounded_text
 
@@ -44,6 +47,8 @@ def _single(error: BaseException) -> BaseException:
 
 def _told(error: BaseException) -> str:
     name = type(error).__name__
+    if isinstance(error, ValidationError):
+        return f"{name}: {told_without_values(error)}"
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - an author's __str__ may fail too

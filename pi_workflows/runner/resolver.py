@@ -11,13 +11,13 @@ import os
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Coroutine, Sequence
 from collections.abc import Set as AbstractSet
 from inspect import iscoroutine
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from pi_workflows.authoring.broken_models import traceback_text
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.errors import AuthoringError, DefinitionError, NotJsonError
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
@@ -172,7 +172,8 @@ def _title(
         text = f"{where} failed: {describe(failed, directory)}"
         raise _Refused(ErrorCode.TITLE_FAILED, bounded_text(text)) from failed
     if not given:
-        raise _Refused(ErrorCode.TITLE_TIMEOUT, f"{where} took longer than {timeout_s:g} s.")
+        text = f"{where} took longer than {timeout_s:g} s. A title is only a label: make it cheap."
+        raise _Refused(ErrorCode.TITLE_TIMEOUT, text)
     return _checked(given[0], where)
 
 
@@ -234,7 +235,7 @@ def _refusal(code: str, message: str, detail: BaseException | str | None) -> Jso
         "message": bounded_text(message),
     }
     if isinstance(detail, BaseException):
-        detail = "".join(traceback.format_exception(detail))
+        detail = traceback_text(detail, detail.__traceback__)
     if detail is not None:
         answer["detail"] = bounded_text(detail)
     return answer

@@ -70,7 +70,9 @@ def test_an_absolute_path_stays_as_it_is(places: Places, tmp_path: Path) -> None
     assert places.find(str(tmp_path / "z.workflow.py")) == tmp_path / "z.workflow.py"
 
 
-@pytest.mark.parametrize("reference", ["a/b", "a\\b", "none.workflow.py", "a/\0", "x/" * 3000])
+@pytest.mark.parametrize(
+    "reference", ["a/b", "a\\b", "none.workflow.py", "a/\0", "\0/a", "x/" * 3000]
+)
 def test_a_path_to_nothing_is_unknown(places: Places, reference: str) -> None:
     with pytest.raises(SourceUnknown, match="there is no workflow file") as caught:
         places.find(reference)
@@ -153,3 +155,13 @@ def test_what_is_shadowed_is_listed_with_what_shadows_it(places: Places) -> None
         ("triage", "global", places.local / "triage.workflow.py"),
         ("monitor", "builtin", places.local / "monitor.workflow.py"),
     ]
+
+
+def test_a_path_to_nothing_names_the_workflow_files_beside_it(places: Places) -> None:
+    touch(places.project, "b.workflow.py", "a.workflow.py", "notes.txt")
+    with pytest.raises(SourceUnknown) as caught:
+        places.find("./c.workflow.py")
+    said = caught.value.message
+    assert said.endswith(" Workflow files in that folder: a.workflow.py, b.workflow.py.")
+    with pytest.raises(SourceUnknown, match=r"Workflow files in that folder: none\.$"):
+        places.find("nowhere/c.workflow.py")

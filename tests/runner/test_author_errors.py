@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import override
 
 from pi_workflows.runner.author_errors import describe
@@ -67,3 +68,12 @@ def test_asyncio_in_an_async_node_is_told_with_what_to_use_instead(
         "use trio.sleep, trio.run_process, …) (test_author_errors.py:"
     )
     assert describe(RuntimeError("no running engine"), HERE) == "RuntimeError: no running engine"
+
+
+def test_what_a_model_refuses_is_told_without_the_value() -> None:
+    with pytest.raises(ValidationError) as raised:
+        TypeAdapter(list[int]).validate_python([1, "s3cret"])
+    told = describe(raised.value, HERE)
+    assert told.startswith("ValidationError: list[int]: 1: Input should be a valid integer")
+    assert "s3cret" not in told
+    assert "(test_author_errors.py:" in told

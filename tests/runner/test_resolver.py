@@ -111,7 +111,10 @@ def test_a_title_is_waited_for_thirty_seconds_and_no_longer(
         write(project, title="lambda i: threading.Event().wait()")
     answer = ask(project, {"count": 1})
     assert (answer["outcome"], answer["code"]) == ("refused", "TITLE_TIMEOUT")
-    assert answer["message"] == ('workflow "count": the title callback took longer than 30 s.')
+    assert answer["message"] == (
+        'workflow "count": the title callback took longer than 30 s. '
+        "A title is only a label: make it cheap."
+    )
     assert waited == [30.0]
 
 
