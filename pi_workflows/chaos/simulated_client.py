@@ -26,7 +26,15 @@ REPLY_S: Final = 120.0
 """How long one sending waits for its reply before the connection is given up."""
 
 COMMANDS: Final = frozenset(
-    {"run.start", "run.pause", "run.resume", "run.cancel", "run.restart", "effect.resolve"}
+    {
+        "run.start",
+        "run.pause",
+        "run.resume",
+        "run.cancel",
+        "run.restart",
+        "run.changeSettings",
+        "effect.resolve",
+    }
 )
 """What leaves a receipt: the same key is answered the same way ever after."""
 

@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pi_workflows.protocol.canonical import JsonObject, JsonValue
+from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes
 from pi_workflows.protocol.states import ActorType, MountRole, StepOutcome
-from store import projection, run_views, settings_scopes
+from store import projection, run_advance, run_views, settings_scopes
 from store.blobs import Blob
 from store.errors import ProposalRefused
 from store.proposals import CrossMount, FinishAttempt
 from tests.store.writes.conftest import HOST, WrittenRun
 from tests.store.writes.test_advance import refuse
+from tests.store.writes.test_contents import patiently, staged
 from tests.store.writes.tuned import INITIAL, change, scopes, sound, tuned_run
 
 if TYPE_CHECKING:
@@ -190,6 +191,25 @@ def test_each_invocation_of_an_included_workflow_has_settings_of_its_own(
         ("run-1:sub:1", "sub", 1, 1),
         ("run-1:sub:2", "sub", 2, 0),
     ]
+    sound(run)
+
+
+@pytest.mark.parametrize("settings", [{"lane": 'ä"/\u0001'}, ["x", 1.5, None], "text", None, 1e21])
+def test_settings_are_found_in_an_entry_that_is_too_large_for_a_message(
+    settings: JsonValue, run: WrittenRun
+) -> None:
+    """The input of the child is large; what its settings begin with stands beside it."""
+    run.begin()
+    to_the_mount(run)
+    small = entered(run, settings)
+    assert isinstance(small.output_value, dict)
+    content = canonical_bytes({**small.output_value, "input": "x" * 200_000})
+    large = replace(small, output=staged(content), output_value=None)
+    message = run.message(large)
+    patiently(run.store, lambda tx: run_advance.advance(tx, run.permit, message))
+    (told,) = run.advance(run.started("sub/inner")).bindings
+    assert told is not None
+    assert told.value == settings
     sound(run)
 
 
