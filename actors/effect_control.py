@@ -106,5 +106,6 @@ def _reply(resolution: Resolution, found: Resolved) -> Reply:
         "status": found.status.value,
         "runStatus": found.run_status.value,
         "goesOn": found.goes_on,
+        "paused": found.paused,
     }
     return Reply(outcome, found.run_revision, receipt)

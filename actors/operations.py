@@ -7,6 +7,12 @@ from typing import Final, Generic, Protocol, TypeVar
 from actors import client_requests as wire
 from actors.client_requests import ClientRequest, PayloadInvalid, parse_payload
 from actors.effect_control import EffectControl, EffectList, EffectResolve
+from actors.follow_up_control import (
+    FollowUpControl,
+    FollowUpList,
+    FollowUpQueue,
+    FollowUpRemove,
+)
 from actors.heavy_reads import HeavyReads, ReadFailed
 from actors.run_control import RunControl
 from actors.server_views import ServerViews
@@ -96,6 +102,7 @@ class Operations:
         self._heavy: Final = HeavyReads(services)
         self._effects: Final = EffectControl(services)
         self._settings: Final = SettingsControl(services)
+        self._follow_ups: Final = FollowUpControl(services)
         self._table: Final[Mapping[str, _Servable]] = {
             "run.start": _Operation(wire.RunStart, self._run_start),
             "run.pause": _Operation(wire.NoPayload, self._run_pause, names_run=True),
@@ -113,6 +120,9 @@ class Operations:
             "run.list": _Operation(wire.RunList, self._run_list),
             "effect.list": _Operation(EffectList, self._effect_list),
             "effect.resolve": _Operation(EffectResolve, self._effect_resolve),
+            "followUp.queue": _Operation(FollowUpQueue, self._follow_up_queue, names_run=True),
+            "followUp.remove": _Operation(FollowUpRemove, self._follow_up_remove, names_run=True),
+            "followUp.list": _Operation(FollowUpList, self._follow_up_list, names_run=True),
             "server.status": _Operation(wire.NoPayload, self._server_status),
             "server.stop": _Operation(wire.NoPayload, self._server_stop),
             "state.status": _Operation(wire.NoPayload, self._state_status),
@@ -189,6 +199,15 @@ class Operations:
 
     async def _effect_resolve(self, call: _Call[EffectResolve]) -> Reply:
         return await self._effects.resolve(call.request, call.payload)
+
+    async def _follow_up_queue(self, call: _Call[FollowUpQueue]) -> Reply:
+        return await self._follow_ups.queue(call.request, call.payload)
+
+    async def _follow_up_remove(self, call: _Call[FollowUpRemove]) -> Reply:
+        return await self._follow_ups.remove(call.request, call.payload)
+
+    async def _follow_up_list(self, call: _Call[FollowUpList]) -> Reply:
+        return done(self._follow_ups.listed(call.run_id, call.payload))
 
     async def _server_status(self, _: _Call[wire.NoPayload]) -> Reply:
         return done(self._views.server_status())

@@ -15,7 +15,7 @@ from actors.services import CONTROL, Services
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.ids import run_id_for, run_resource_id
-from pi_workflows.protocol.states import CommandOutcome, EffectStatus
+from pi_workflows.protocol.states import CommandOutcome, DisplayStatus, EffectStatus
 from pi_workflows.protocol.timestamps import compact
 from store import receipts
 from store.authority import Permit
@@ -209,7 +209,9 @@ def _resume(permit: Permit, run_id: str, tx: Transaction) -> Reply:
 def _pause(permit: Permit, run_id: str, tx: Transaction) -> Reply:
     found = pause_run(tx, permit, run_id)
     outcome = CommandOutcome.ADOPTED if found.adopted else CommandOutcome.ACCEPTED
-    return Reply(outcome, found.revision, _verdict(run_id, found, _ambiguous(tx, run_id)))
+    receipt = _verdict(run_id, found, _ambiguous(tx, run_id))
+    standing = DisplayStatus.AMBIGUOUS if found.ambiguous else DisplayStatus.PAUSED
+    return Reply(outcome, found.revision, {**receipt, "status": standing.value})
 
 
 def _cancel(permit: Permit, run_id: str, reason: str | None, tx: Transaction) -> Reply:

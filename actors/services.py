@@ -47,6 +47,9 @@ class ServerIdentity:
 CONTROL: Final = Actor(ActorType.CONTROL)
 """The actor of what a local client asks for."""
 
+HUMAN: Final = Actor(ActorType.HUMAN)
+"""The actor of what a person says with a direct command."""
+
 SYSTEM: Final = Actor(ActorType.SYSTEM)
 """The actor of recovery."""
 

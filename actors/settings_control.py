@@ -11,7 +11,7 @@ from actors.client_requests import LIST_LIMIT_MAX, ClientRequest, Payload
 from actors.resolver import ask_resolver
 from actors.resolver_child import NotResolved, RefusedWorkflow
 from actors.runner_launch import workflow_source
-from actors.services import Services
+from actors.services import HUMAN, Services
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import encode_frame
@@ -24,7 +24,7 @@ from pi_workflows.protocol.settings_patch import (
     parse_patch,
 )
 from pi_workflows.protocol.settings_rules import SettingsRules
-from pi_workflows.protocol.states import ActorType, CommandOutcome
+from pi_workflows.protocol.states import CommandOutcome
 from pi_workflows.protocol.version import SETTINGS_CHECK
 from store import (
     blobs,
@@ -40,7 +40,6 @@ from store.authority import Permit
 from store.blobs import Blob
 from store.errors import Rejected, StoreCorrupt
 from store.receipts import Reply, Request
-from store.resources import Actor
 from store.settings_changing import NewChange, change_settings
 from store.settings_errors import (
     SettingsBusyError,
@@ -56,9 +55,6 @@ TRIES_MAX: Final = 8
 
 CHECKS_MAX: Final = 8
 """Children at a time that look at changes; the next change waits for one to end."""
-
-HUMAN: Final = Actor(ActorType.HUMAN)
-"""The actor of what a person asks for through a local client."""
 
 _Scope = Annotated[str, Field(min_length=1, max_length=2_048)]
 

@@ -85,6 +85,8 @@ class Operation(enum.StrEnum):
     RESTART_RUN = "restart_run"
     RESOLVE_EFFECT = "resolve_effect"
     CHANGE_SETTINGS = "change_settings"
+    QUEUE_FOLLOW_UP = "queue_follow_up"
+    REMOVE_FOLLOW_UP = "remove_follow_up"
     RECOVER = "recover"
     RELEASE = "release"
     CLAIM = "claim"
@@ -110,6 +112,7 @@ class Rule:
 _HOST: Final = frozenset({ActorType.HOST})
 _SYSTEM: Final = frozenset({ActorType.SYSTEM})
 _CONTROL: Final = frozenset({ActorType.CONTROL})
+_PROMPTERS: Final = frozenset({ActorType.SESSION, ActorType.HUMAN, ActorType.CONTROLLER})
 _OWNERS: Final = frozenset(
     {ActorType.HOST, ActorType.CONTROLLER, ActorType.CHANNEL, ActorType.SYSTEM}
 )
@@ -135,6 +138,9 @@ RULES: Final = MappingProxyType(
         Operation.RESOLVE_EFFECT: Rule(_CONTROL, ClaimRule.WHEN_OWNED),
         # Nobody owns settings: a workflow's own rules say who may change which part of them.
         Operation.CHANGE_SETTINGS: Rule(frozenset(ActorType), ClaimRule.NOT_NEEDED),
+        # A follow-up is nobody's work before its run has ended; the run is only read.
+        Operation.QUEUE_FOLLOW_UP: Rule(_PROMPTERS, ClaimRule.NOT_NEEDED),
+        Operation.REMOVE_FOLLOW_UP: Rule(_PROMPTERS, ClaimRule.NOT_NEEDED),
         # Only at start, when no other owner can be alive: the epoch fence stands for the claim.
         Operation.RECOVER: Rule(_SYSTEM, ClaimRule.NOT_NEEDED),
         Operation.RELEASE: Rule(_OWNERS, ClaimRule.NOT_NEEDED),
@@ -264,7 +270,8 @@ def revise(
     if held is None:
         held = holding(tx, resource)
     if permit.expected_revision is not None and permit.expected_revision != held.revision:
-        raise StaleResourceError(expected=permit.expected_revision, found=held.revision)
+        what = held.resource_type.replace("_", " ")
+        raise StaleResourceError(permit.expected_revision, held.revision, what=what)
     return Recorder(
         tx,
         Change(held.resource_type, held.aggregate_key),

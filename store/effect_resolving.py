@@ -69,6 +69,7 @@ class Resolved:
         run_status: of its run; a resolution does not change it by itself.
         run_revision: of its run.
         goes_on: the run is due again; False when it has ended or waits for something else.
+        paused: the run was paused: only a resume lets it go on.
         adopted: the same had been said before; nothing was done again.
     """
 
@@ -78,6 +79,7 @@ class Resolved:
     run_status: RunStatus
     run_revision: int
     goes_on: bool
+    paused: bool
     adopted: bool = False
 
 
@@ -156,6 +158,7 @@ def resolve_effect(
         run.status,
         recorder.revision,
         goes_on,
+        bool(run.paused),
         adopted=recorder.adopted,
     )
 

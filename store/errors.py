@@ -129,10 +129,10 @@ class StaleResourceError(Rejected):
     code: ClassVar[str] = ErrorCode.REVISION_STALE
     wire_names: ClassVar[Mapping[str, str]] = {"expected": "expectedRevision", "found": "revision"}
 
-    def __init__(self, expected: int, found: int | None = None) -> None:
+    def __init__(self, expected: int, found: int | None = None, *, what: str = "resource") -> None:
         """`found` is None when the row vanished or its revision was not read again."""
         now = "" if found is None else f", now at {found}"
-        super().__init__(f"the resource is not at revision {expected}{now}")
+        super().__init__(f"the {what} is not at revision {expected}{now}")
         self.expected = expected
         self.found = found
 

@@ -13,6 +13,7 @@ from pi_workflows.protocol.version import RUN_STATE
 from store import (
     attempts,
     definitions,
+    follow_up_views,
     projection_steps,
     run_queue,
     run_settings,
@@ -95,6 +96,9 @@ def run_state(reading: Reading, run_id: str) -> JsonObject:
     told: list[JsonValue] = [*updates.current(reading, run_id)]
     if told:
         state["updates"] = told
+    queue = follow_up_views.whole_queue(reading, run_id)
+    if queue is not None:
+        state["followUpQueue"] = queue
     last_runner = None if run.status.terminal else runner_ends.bad_end(reading, run_id)
     if last_runner is not None:
         state["lastRunner"] = last_runner

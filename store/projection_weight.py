@@ -58,7 +58,14 @@ SELECT_UPDATES_BYTES: Final = """
      WHERE u.run_id = :run_id AND u.is_current = 1
 """
 
+SELECT_PROMPTS_BYTES: Final = """
+    SELECT coalesce(sum(b.byte_length), 0) AS bytes
+      FROM workflow_follow_ups AS f JOIN blobs AS b ON b.blob_hash = f.prompt_hash
+     WHERE f.run_id = :run_id
+"""
+
 ROW_STATEMENTS: Final = {
+    "SELECT_PROMPTS_BYTES": BytesRow,
     "SELECT_UPDATES_BYTES": BytesRow,
     "SELECT_STEP_COUNT": StepCountRow,
     "SELECT_OWN_BYTES": BytesRow,
@@ -86,4 +93,5 @@ def body_bytes(reading: Reading, run_id: str) -> int:
     own = reading.one(BytesRow, SELECT_OWN_BYTES, bound)
     steps = reading.one(BytesRow, SELECT_STEPS_BYTES, bound)
     told = reading.one(BytesRow, SELECT_UPDATES_BYTES, bound)
-    return sum(part.bytes for part in (own, steps, told) if part is not None)
+    prompts = reading.one(BytesRow, SELECT_PROMPTS_BYTES, bound)
+    return sum(part.bytes for part in (own, steps, told, prompts) if part is not None)

@@ -22,6 +22,7 @@ from store.errors import (
     StaleResourceError,
     UnknownResourceError,
 )
+from store.follow_up_errors import FollowUpOverError, FollowUpUnknownError
 from store.settings_errors import SettingsBusyError, SettingsStaleError, SettingsUnknownError
 from store.transaction import Reading, Transaction
 
@@ -103,12 +104,14 @@ _CONFLICTS: Final = (
     EffectSettledError,
     SettingsBusyError,
     SettingsStaleError,
+    FollowUpOverError,
 )
 _NOT_FOUND: Final = (
     RunUnknownError,
     UnknownResourceError,
     EffectUnknownError,
     SettingsUnknownError,
+    FollowUpUnknownError,
 )
 
 

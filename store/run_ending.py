@@ -10,7 +10,7 @@ from pi_workflows.protocol.states import (
     RecoveryKind,
     RunStatus,
 )
-from store import active_time, attempts, effect_rows, effects, leases, run_queue, runs
+from store import active_time, attempts, effect_rows, effects, follow_ups, leases, run_queue, runs
 from store.attempts import AttemptRow
 from store.effect_rows import EffectRow, Settlement
 from store.machines.effect import EffectMove
@@ -61,6 +61,7 @@ def end_run(tx: Transaction, recorder: Recorder, run: RunRow, end: RunEnd) -> Cu
     if unfinished is not None:
         attempts.finish(tx, unfinished, attempts.Finish(AttemptStatus.CANCELLED))
     ambiguous = _close_effects(tx, recorder)
+    follow_ups.cancel_unsent(tx, recorder.actor, run.run_id, end.status)
     recorder.record(
         run_event(f"run_{end.status}", {"finalOutputStored": end.final_output_hash is not None})
     )

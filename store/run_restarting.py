@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.ids import run_id_for, run_resource_id
-from pi_workflows.protocol.states import QueueStatus, ResourceType, RunStatus
+from pi_workflows.protocol.states import QueueStatus, ResourceType
 from pi_workflows.protocol.timestamps import compact
 from store import (
     definitions,
@@ -37,14 +37,21 @@ class RunNotEndedError(Rejected):
     """The run has not ended: there is nothing to start once more."""
 
     code: ClassVar[str] = ErrorCode.RUN_NOT_ENDED
-    wire_names: ClassVar[Mapping[str, str]] = {"status": "status", "revision": "revision"}
+    wire_names: ClassVar[Mapping[str, str]] = {
+        "status": "status",
+        "paused": "paused",
+        "revision": "revision",
+    }
 
-    def __init__(self, run_id: str, status: RunStatus, revision: int) -> None:
+    def __init__(self, run: RunRow, revision: int) -> None:
+        run_id, status = run.run_id, run.status
+        standing = "paused" if run.paused else status
         super().__init__(
-            f"{run_id} has not ended: it is {status}; look with: pi-workflows show {run_id}, or "
+            f"{run_id} has not ended: it is {standing}; look with: pi-workflows show {run_id}, or "
             f"end it with: pi-workflows cancel {run_id}"
         )
         self.status = status
+        self.paused = True if run.paused else None
         self.revision = revision
 
 
@@ -155,7 +162,7 @@ def restart_run(
     if child is not None and permit.expected_revision in {child.parent_run_revision, revision}:
         return _reply(tx, child, adopted=True)
     if permit.expected_revision != revision:
-        raise StaleResourceError(expected=permit.expected_revision, found=revision)
+        raise StaleResourceError(permit.expected_revision, revision, what="run")
     _require_over(tx, parent, revision)
     link = None
     if recovery_message_id is not None:
@@ -170,7 +177,7 @@ def _require_over(tx: Transaction, parent: RunRow, revision: int) -> None:
     """Refuse to restart what may still be going on."""
     queued = run_queue.find(tx, parent.run_id)
     if not parent.terminal or (queued is not None and queued.status not in _SETTLED):
-        raise RunNotEndedError(parent.run_id, parent.status, revision)
+        raise RunNotEndedError(parent, revision)
     if not effect_rows.unsettled(tx, parent.resource_id):
         return
     effect, *_ = unresolved(tx, parent.resource_id, limit=_EFFECTS_READ)

@@ -11,7 +11,15 @@ from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.states import AttemptStatus
 from pi_workflows.protocol.timestamps import rfc3339
 from pi_workflows.protocol.version import RUN_VIEW
-from store import attempts, run_queue, run_summaries, settings_lists, unresolved_effects, updates
+from store import (
+    attempts,
+    follow_up_views,
+    run_queue,
+    run_summaries,
+    settings_lists,
+    unresolved_effects,
+    updates,
+)
 from store.display import display
 from store.errors import StoreCorrupt
 from store.projection_steps import outcome_of, stored_json, stored_text
@@ -139,6 +147,9 @@ def run_view(reading: Reading, run_id: str) -> JsonObject:
     scopes = settings_lists.newest(reading, run_id, SCOPES_MAX, SETTINGS_BYTES_MAX)
     if scopes:
         view["settings"] = scopes
+    queue = follow_up_views.bounded_queue(reading, run_id)
+    if queue is not None:
+        view["followUpQueue"] = queue
     current = _current(reading, run)
     if current is not None:
         view["current"] = current

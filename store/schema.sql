@@ -640,7 +640,8 @@ CREATE TABLE workflow_follow_ups (
     run_id            TEXT    NOT NULL REFERENCES runs (run_id) ON DELETE CASCADE,
     request_id        TEXT    NOT NULL,
     order_number      INTEGER NOT NULL CHECK (order_number > 0),
-    target_session_id TEXT    NOT NULL,
+    -- Null exactly when the run is headless: then nobody is sent anything.
+    target_session_id TEXT,
     actor_type        TEXT    NOT NULL CHECK (actor_type IN (
         'session', 'host', 'controller', 'channel', 'human', 'policy', 'control', 'system'
     )),
@@ -660,6 +661,10 @@ CREATE TABLE workflow_follow_ups (
         (status IN ('removed', 'cancelled')) = (reason_hash IS NOT NULL)
     )
 ) STRICT;
+
+-- What the end of a run has to cancel, without reading what was removed.
+CREATE INDEX workflow_follow_ups_queued ON workflow_follow_ups (run_id, order_number)
+    WHERE status = 'queued';
 
 
 -- Part 8: session capture.

@@ -110,6 +110,15 @@ SELECT_TERMINAL_OPEN_WORK: Final = """
       FROM runs AS r JOIN workflow_messages AS m ON m.run_id = r.run_id
      WHERE r.finished_at IS NOT NULL AND m.status = 'pending' AND m.kind IN ('step', 'decision')
     UNION ALL
+    SELECT r.run_id, 'ended without success and with a queued follow-up'
+      FROM runs AS r JOIN workflow_follow_ups AS f ON f.run_id = r.run_id
+     WHERE r.status IN ('failed', 'timed_out', 'cancelled') AND f.status = 'queued'
+    UNION ALL
+    SELECT r.run_id, 'has a ' || f.status || ' follow-up with a pending message'
+      FROM runs AS r JOIN workflow_follow_ups AS f ON f.run_id = r.run_id
+      JOIN workflow_messages AS m ON m.run_id = f.run_id AND m.source_id = f.follow_up_id
+     WHERE f.status <> 'queued' AND m.kind = 'followUp' AND m.status = 'pending'
+    UNION ALL
     SELECT r.run_id, 'ended with an attempt that is ' || a.status
       FROM runs AS r JOIN node_attempts AS a ON a.run_id = r.run_id
      WHERE r.finished_at IS NOT NULL AND a.finished_at IS NULL

@@ -10,8 +10,9 @@ from pi_workflows.protocol.ids import ResourceId, time_ordered
 from pi_workflows.protocol.states import MessageKind, MessageStatus, ResourceType
 from store import resources
 from store.blobs import Blob, put
+from store.machines.message import MESSAGE_MACHINE, MessageMove
 from store.resources import Actor, Happening, Recorder
-from store.transaction import Change, Reading, Transaction
+from store.transaction import Change, Reading, Transaction, affected_one
 
 
 class NewMessage(NamedTuple):
@@ -63,6 +64,11 @@ INSERT_MESSAGE: Final = """
             :order_number, 'pending', :now, :now)
 """
 
+UPDATE_CANCELLED: Final = """
+    UPDATE workflow_messages SET status = :status, updated_at = :now
+     WHERE workflow_message_id = :message_id AND status = :expected
+"""
+
 ROW_STATEMENTS: Final = {"SELECT_LAST_ORDER": OrderRow, "SELECT_MESSAGE": MessageRow}
 
 
@@ -98,3 +104,26 @@ def of_source(
     """Return the newest message about a source; None when there is none."""
     bindings = {"run_id": run_id, "kind": kind, "source_id": source_id}
     return reading.one(MessageRow, SELECT_MESSAGE, bindings)
+
+
+def cancel(tx: Transaction, actor: Actor, message: MessageRow) -> None:
+    """Withdraw a pending message.
+
+    Raises:
+        IllegalTransitionError: it is not pending.
+    """
+    status = MESSAGE_MACHINE.apply(message.status, MessageMove.CANCEL)
+    change = Change(ResourceType.WORKFLOW_MESSAGE, message.workflow_message_id)
+    recorder = Recorder(tx, change, message.resource_id, message.revision, actor, None)
+    recorder.record(Happening("message.cancelled"))
+    affected_one(
+        tx.execute(
+            UPDATE_CANCELLED,
+            {
+                "message_id": message.workflow_message_id,
+                "status": status,
+                "expected": message.status,
+                "now": tx.now,
+            },
+        )
+    )

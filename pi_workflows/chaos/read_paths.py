@@ -8,6 +8,7 @@ from pi_workflows.protocol.ids import RunId, run_resource_id
 from store import (
     definitions,
     effect_lists,
+    follow_up_views,
     host,
     progress,
     projection,
@@ -49,6 +50,7 @@ PATHS: Final[Mapping[str, ReadPath]] = MappingProxyType(
         "last words of a run": run_queue.last_words,
         "bad end of a runner": runner_ends.bad_end,
         "progress of a run": progress.has_progressed,
+        "follow-ups of a run": follow_up_views.page,
         "list of effects": lambda reading, run: effect_lists.page(
             reading, run_id=run, settled_too=True, limit=10
         ),

@@ -1,4 +1,4 @@
-"""What a shell may offer behind Tab: runs, effects, workflows.
+"""What a shell may offer behind Tab: runs, effects, follow-ups, workflows.
 
 A key press must not wait, say anything, or start anything: without a server that answers at once
 there is nothing to offer.
@@ -24,8 +24,10 @@ REPLY_MS: Final = 700
 OFFERED_MAX: Final = 100
 """Newest runs, oldest effects; a server is asked for no more."""
 
+_TOLD_MAX: Final = 100
 _SUFFIX: Final = ".workflow.py"
 _WORKFLOWS: Final = (Path(".pi") / "workflows", Path(".pi") / "agent" / "workflows")
+_UNSENT: Final = frozenset({"queued", "pending_presentation", "ready"})
 _OVER: Final = frozenset({"completed", "failed", "timed_out", "cancelled"})
 
 
@@ -61,6 +63,16 @@ def effect_ids(
     return _offered(ambiguous, "effectId", incomplete)
 
 
+def follow_up_ids(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer follow-ups of the run that was named before and that are not over."""
+    run_id = context.params.get("run_id")
+    found = _asked("followUp.list", {}, run_id) if isinstance(run_id, str) else []
+    unsent = (item for item in found if item.get("state") in _UNSENT)
+    return _offered(unsent, "followUpId", incomplete)
+
+
 def workflows(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
@@ -88,14 +100,15 @@ def _runs() -> list[JsonObject]:
     return _asked("run.list", {"limit": OFFERED_MAX})
 
 
-def _asked(operation: str, payload: JsonObject) -> list[JsonObject]:
+def _asked(operation: str, payload: JsonObject, run_id: str | None = None) -> list[JsonObject]:
     """Return the items of a list; none when a server does not give them at once."""
     try:
         paths = user_paths()
         with BlockingClient(lambda: open_channel(paths.socket, CONNECT_MS)) as client:
-            items = client.call(operation, payload, reply_ms=REPLY_MS).receipt.get("items")
+            reply = client.call(operation, payload, run_id=run_id, reply_ms=REPLY_MS)
     except (ClientError, OSError):
         return []
+    items = reply.receipt.get("items")
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
@@ -109,10 +122,13 @@ def _offered(items: Iterable[JsonObject], identity: str, incomplete: str) -> lis
 
 def _told(item: JsonObject) -> str:
     """Return what a shell with room for it shows beside an id."""
-    what = item.get("workflowName", item.get("effectType"))
-    return " ".join(str(part) for part in (_status(item), what) if part is not None)
+    what = item.get("workflowName", item.get("effectType", item.get("prompt")))
+    words = " ".join(str(part) for part in (_status(item), what) if part is not None)
+    return " ".join(words.split())[:_TOLD_MAX]
 
 
 def _status(item: JsonObject) -> object:
     display = item.get("display")
-    return display.get("status") if isinstance(display, dict) else item.get("status")
+    if isinstance(display, dict):
+        return display.get("status")
+    return item.get("status", item.get("state"))

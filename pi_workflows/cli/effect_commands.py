@@ -111,7 +111,7 @@ def list_effects(*, run_id: str | None, settled_too: bool, as_json: bool) -> Non
     help="With --applied: what its node would have returned; default null.",
 )
 @click.option("--yes", is_flag=True, help="With --retry: do not ask back.")
-@json_option("Print the receipt: effectId, runId, verb, status, runStatus, goesOn.")
+@json_option("Print the receipt: effectId, runId, verb, status, runStatus, goesOn, paused.")
 @debug_option
 def resolve(
     *,
@@ -216,5 +216,7 @@ def _tell(receipt: JsonObject) -> None:
     output.print_text(f"{render.text_of(receipt.get('effectId'))} is {status}")
     if receipt.get("goesOn") is True:
         output.tell(f"its run goes on: pi-workflows watch {run_id}")
+    elif receipt.get("paused") is True:
+        output.tell(f"its run is paused; next: pi-workflows resume {run_id}")
     else:
         output.tell(f"its run: pi-workflows show {run_id}")

@@ -11,7 +11,7 @@ from pi_workflows.cli.context import (
     json_option,
     user_paths,
 )
-from pi_workflows.cli.verdicts import cut_off_node, tell_ambiguous
+from pi_workflows.cli.verdicts import cut_off_node, is_unsure, tell_ambiguous
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ExitCode
 
@@ -25,9 +25,10 @@ from pi_workflows.protocol.errors import ExitCode
 def pause(*, run_id: str, as_json: bool) -> int:
     """Stop a run at once, until it is resumed.
 
-    A node that works is stopped where it stands; when the run is resumed it runs again. Recorded
-    steps stay. Works wherever the run is: also queued, between two tries, or parked. Exit code 0
-    also when it was paused before, 1 when it has ended.
+    A node that works is stopped where it stands; when the run is resumed it runs again, unless
+    nobody knows what it has done outside. Recorded steps stay. Works wherever the run is: also
+    queued, between two tries, or parked. Exit code 0 also when it was paused before, 1 when it has
+    ended.
     """
     with client_of(user_paths()) as client:
         verdict = client.pause(run_id).receipt
@@ -43,7 +44,10 @@ def _tell_paused(run_id: str, verdict: JsonObject) -> None:
         output.print_text(f"{run_id} was paused before")
     else:
         node = cut_off_node(verdict)
-        cut = f'; node "{node}" was cut off and runs again' if node is not None else ""
+        cut = ""
+        if node is not None:
+            again = "" if is_unsure(verdict, node) else " and runs again"
+            cut = f'; node "{node}" was cut off{again}'
         output.print_text(f"{run_id} is paused{cut}")
     if tell_ambiguous(verdict):
         output.tell(f"say what you found, then resume: pi-workflows effects {run_id}")

@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "workflows": "pi_workflows.cli.workflow_commands:workflows",
     "settings": "pi_workflows.cli.settings_commands:settings",
     "effects": "pi_workflows.cli.effect_commands:effects",
+    "follow-up": "pi_workflows.cli.follow_up_commands:follow_up",
     "server": "pi_workflows.cli.server_commands:server",
     "state": "pi_workflows.cli.state_commands:state",
     "chaos": "pi_workflows.cli.chaos_commands:chaos",

@@ -15,6 +15,7 @@ GLYPH_CURRENT: Final = "▸"
 GLYPH_EFFECT: Final = "↯"
 GLYPH_UPDATE: Final = "·"
 GLYPH_RETRY: Final = "↻"
+GLYPH_FOLLOW_UP: Final = "→"
 
 PARKED: Final = "parked"
 """What people are shown of a queued run that waits for somebody."""
@@ -152,6 +153,7 @@ def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
         lines.append(f"{GLYPH_CURRENT} {node}  {text_of(state.get('statusDetail'))}".rstrip())
     lines += [f"{GLYPH_UPDATE} {update}" for update in updates]
     lines += _open_effects(state)
+    lines += _follow_ups(state)
     lines += retrying_lines(state)
     lines += _standstill(state.get("display"), retried="retrying" in state)
     lines += _last_runner(state.get("lastRunner"))
@@ -246,6 +248,18 @@ def _open_effects(state: JsonObject) -> list[str]:
             why = f"  {first_line(error)}" if isinstance(error, str) else ""
             lines.append(f"{GLYPH_EFFECT} {known}{why}")
     return lines
+
+
+def _follow_ups(state: JsonObject) -> list[str]:
+    """Return a line per follow-up that is not over."""
+    queue = state.get("followUpQueue")
+    items = queue.get("items") if isinstance(queue, dict) else None
+    return [
+        f"{GLYPH_FOLLOW_UP} {text_of(item.get('state')).replace('_', ' ')}  "
+        f"{_cell(first_line(text_of(item.get('prompt'))))}"
+        for item in (items if isinstance(items, list) else [])
+        if isinstance(item, dict) and item.get("state") not in {"sent", "removed", "cancelled"}
+    ]
 
 
 def _cell(text: str) -> str:

@@ -12,14 +12,14 @@ def cut_off_node(verdict: JsonObject) -> str | None:
     return None if node is None else shown_node(str(node))
 
 
+def is_unsure(verdict: JsonObject, node: str) -> bool:
+    """Say whether nobody knows what a node has done outside, so that it does not run again."""
+    return any(render.text_of(effect.get("nodeId")) == node for effect in _ambiguous(verdict))
+
+
 def tell_ambiguous(verdict: JsonObject) -> bool:
     """Say of each effect whose outcome is unknown that somebody has to look; True if any is."""
-    listed = verdict.get("ambiguousEffects")
-    effects = (
-        [effect for effect in listed if isinstance(effect, dict)]
-        if isinstance(listed, list)
-        else []
-    )
+    effects = _ambiguous(verdict)
     for effect in effects:
         node = effect.get("nodeId")
         where = f' of node "{shown_node(str(node))}"' if node is not None else ""
@@ -28,3 +28,10 @@ def tell_ambiguous(verdict: JsonObject) -> bool:
             " nobody knows whether it happened; look there"
         )
     return bool(effects)
+
+
+def _ambiguous(verdict: JsonObject) -> list[JsonObject]:
+    listed = verdict.get("ambiguousEffects")
+    if not isinstance(listed, list):
+        return []
+    return [effect for effect in listed if isinstance(effect, dict)]

@@ -27,6 +27,7 @@ from pi_workflows.client.errors import (
     Unavailable,
     VersionsDiffer,
 )
+from pi_workflows.client.follow_up_calls import LiveFollowUpCalls
 from pi_workflows.client.messages import UNAVAILABLE, Event, Request, Response
 from pi_workflows.client.run_calls import LiveRunCalls
 from pi_workflows.client.sans_io import CONNECT_MS, Connection, Reply, new_id, reply_of
@@ -70,7 +71,7 @@ class _Call:
     failure: ClientError | None = None
 
 
-class LiveClient(LiveRunCalls, LiveSettingsCalls):
+class LiveClient(LiveRunCalls, LiveSettingsCalls, LiveFollowUpCalls):
     """See the module. Enter it as an async context manager; leaving closes the connection.
 
     Args:

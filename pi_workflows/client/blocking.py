@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from pi_workflows.client.channel import Channel
 from pi_workflows.client.errors import ConnectionLost, ProtocolViolation
+from pi_workflows.client.follow_up_calls import BlockingFollowUpCalls
 from pi_workflows.client.messages import Request, Response
 from pi_workflows.client.run_calls import BlockingRunCalls
 from pi_workflows.client.sans_io import Reply, new_id, reply_of
@@ -27,7 +28,7 @@ _STOPPING_PAUSE_MS: Final = 250
 """A server that answers `unavailable` is closing its socket; connecting at once would meet it."""
 
 
-class BlockingClient(BlockingRunCalls, BlockingSettingsCalls):
+class BlockingClient(BlockingRunCalls, BlockingSettingsCalls, BlockingFollowUpCalls):
     """Sends requests one after the other and repeats those whose reply was lost.
 
     A repeat has a new request id and the same client id, key, operation and payload, so the server

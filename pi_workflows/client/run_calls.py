@@ -6,7 +6,9 @@ from pi_workflows.client.sans_io import Reply
 from pi_workflows.protocol.canonical import JsonObject
 
 
-class _Blocking(Protocol):
+class BlockingCaller(Protocol):
+    """What carries one operation out and waits for its answer."""
+
     def call(
         self,
         operation: str,
@@ -15,10 +17,14 @@ class _Blocking(Protocol):
         run_id: str | None = None,
         expected_revision: int | None = None,
         idempotency_key: str | None = None,
-    ) -> Reply: ...
+    ) -> Reply:
+        """Carry one operation out and return the server's yes."""
+        ...
 
 
-class _Live(Protocol):
+class LiveCaller(Protocol):
+    """The same in an async function."""
+
     async def call(
         self,
         operation: str,
@@ -27,7 +33,9 @@ class _Live(Protocol):
         run_id: str | None = None,
         expected_revision: int | None = None,
         idempotency_key: str | None = None,
-    ) -> Reply: ...
+    ) -> Reply:
+        """Carry one operation out and return the server's yes."""
+        ...
 
 
 class BlockingRunCalls:
@@ -37,7 +45,7 @@ class BlockingRunCalls:
     unknown. Receipts are those of `docs/protocol.md`.
     """
 
-    def pause(self: _Blocking, run_id: str, *, idempotency_key: str | None = None) -> Reply:
+    def pause(self: BlockingCaller, run_id: str, *, idempotency_key: str | None = None) -> Reply:
         """Stop a run at once and keep it from going on until it is resumed.
 
         Raises:
@@ -45,7 +53,7 @@ class BlockingRunCalls:
         """
         return self.call("run.pause", run_id=run_id, idempotency_key=idempotency_key)
 
-    def resume(self: _Blocking, run_id: str, *, idempotency_key: str | None = None) -> Reply:
+    def resume(self: BlockingCaller, run_id: str, *, idempotency_key: str | None = None) -> Reply:
         """Let a run go on that stands still; one that does not is left as it is.
 
         Raises:
@@ -54,7 +62,7 @@ class BlockingRunCalls:
         return self.call("run.resume", run_id=run_id, idempotency_key=idempotency_key)
 
     def cancel(
-        self: _Blocking,
+        self: BlockingCaller,
         run_id: str,
         reason: str | None = None,
         *,
@@ -74,7 +82,7 @@ class BlockingRunCalls:
         return self.call("run.cancel", payload, run_id=run_id, idempotency_key=idempotency_key)
 
     def restart(
-        self: _Blocking, run_id: str, revision: int, *, idempotency_key: str | None = None
+        self: BlockingCaller, run_id: str, revision: int, *, idempotency_key: str | None = None
     ) -> Reply:
         """Start a run that has ended once more, with its definition and input.
 
@@ -99,16 +107,18 @@ class BlockingRunCalls:
 class LiveRunCalls:
     """The same for the client of live views; a cancelled call may have been carried out."""
 
-    async def pause(self: _Live, run_id: str, *, idempotency_key: str | None = None) -> Reply:
+    async def pause(self: LiveCaller, run_id: str, *, idempotency_key: str | None = None) -> Reply:
         """See `BlockingRunCalls.pause`."""
         return await self.call("run.pause", run_id=run_id, idempotency_key=idempotency_key)
 
-    async def resume(self: _Live, run_id: str, *, idempotency_key: str | None = None) -> Reply:
+    async def resume(
+        self: LiveCaller, run_id: str, *, idempotency_key: str | None = None
+    ) -> Reply:
         """See `BlockingRunCalls.resume`."""
         return await self.call("run.resume", run_id=run_id, idempotency_key=idempotency_key)
 
     async def cancel(
-        self: _Live,
+        self: LiveCaller,
         run_id: str,
         reason: str | None = None,
         *,
@@ -121,7 +131,7 @@ class LiveRunCalls:
         )
 
     async def restart(
-        self: _Live, run_id: str, revision: int, *, idempotency_key: str | None = None
+        self: LiveCaller, run_id: str, revision: int, *, idempotency_key: str | None = None
     ) -> Reply:
         """See `BlockingRunCalls.restart`."""
         return await self.call(

@@ -11,6 +11,7 @@ ResourceId = NewType("ResourceId", str)
 WorkerEpoch = NewType("WorkerEpoch", str)
 
 RUN_ID_PATTERN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+FOLLOW_UP_REQUEST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,511}")
 PEER_ID_BYTES_MAX: Final = 256
 _NAME_IN_RUN_ID_MAX: Final = 80
 
@@ -73,6 +74,11 @@ def run_resource_id(run_id: str) -> ResourceId:
 def effect_id(source_resource: str, effect_type: str, key: str) -> EffectId:
     """Return the id of the one effect with this source resource, type and key."""
     return EffectId(derived_id("effect", source_resource, effect_type, key))
+
+
+def follow_up_id(run_id: str, request_id: str) -> str:
+    """Return the id of the one follow-up that a request to a run stands for."""
+    return derived_id("follow-up", run_id, request_id)
 
 
 def run_id_for(timestamp_text: str, workflow_name: str, suffix: str) -> RunId:

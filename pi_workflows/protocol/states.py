@@ -204,6 +204,35 @@ class MessageStatus(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
+class FollowUpStatus(enum.StrEnum):
+    """What is stored of a follow-up."""
+
+    QUEUED = "queued"
+    REMOVED = "removed"
+    CANCELLED = "cancelled"
+
+
+class FollowUpState(enum.StrEnum):
+    """What people are told of a follow-up; it is derived, never stored."""
+
+    QUEUED = "queued"
+    PENDING_PRESENTATION = "pending_presentation"
+    READY = "ready"
+    SENT = "sent"
+    REMOVED = "removed"
+    CANCELLED = "cancelled"
+
+
+class QueuePresentation(enum.StrEnum):
+    """How far a run's result has been presented, which its follow-ups wait for; derived."""
+
+    NONE = "none"
+    PENDING = "pending"
+    SETTLED = "settled"
+    UNAVAILABLE = "unavailable"
+    NOT_NEEDED = "not-needed"
+
+
 class NodeType(enum.StrEnum):
     """Kinds of node that a definition may hold."""
 

@@ -52,6 +52,15 @@ EFFECTS: Final = Answer(
         "nextCursor": None,
     }
 )
+FOLLOW_UPS: Final = Answer(
+    receipt={
+        "items": [
+            {"followUpId": f"follow-up-{number}", "state": state, "prompt": "Write\na note."}
+            for number, state in enumerate(("sent", "queued", "ready", "removed"))
+        ],
+        "next": None,
+    }
+)
 
 
 def offered(*words: str) -> list[CompletionItem]:
@@ -87,13 +96,21 @@ def test_commands_and_options_are_offered(paths: StatePaths) -> None:
         (("restart", ""), ["2026-b"]),
         (("effects", "list", ""), ["2026-c", "2026-b", "2025-a"]),
         (("effects", "resolve", ""), ["effect-1"]),
+        (("follow-up", "add", ""), ["2026-c", "2025-a"]),
+        (("follow-up", "remove", "2026-c", ""), ["follow-up-1", "follow-up-2"]),
     ],
 )
 def test_ids_come_from_the_server_that_runs(
     serve: "Serve", words: tuple[str, ...], ids: list[str]
 ) -> None:
-    with serve({"run.list": RUNS, "effect.list": EFFECTS}):
+    with serve({"run.list": RUNS, "effect.list": EFFECTS, "followUp.list": FOLLOW_UPS}):
         assert values(*words) == ids
+
+
+def test_state_and_prompt_stand_beside_a_follow_up(serve: "Serve") -> None:
+    with serve({"followUp.list": FOLLOW_UPS}):
+        told = [item.help for item in offered("follow-up", "remove", "2026-c", "follow-up-1")]
+    assert told == ["queued Write a note."]
 
 
 def test_status_and_workflow_stand_beside_a_run(serve: "Serve") -> None:

@@ -153,3 +153,12 @@ def test_a_conflict_is_told_with_its_code(serve: Serve, invoke: Invoke) -> None:
         result = invoke(*RESOLVE, "--rejected", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["error"]["code"] == "EFFECT_SETTLED"
+
+
+def test_word_about_an_effect_of_a_paused_run_names_the_resume(
+    serve: Serve, invoke: Invoke
+) -> None:
+    receipt = {**RECEIPT, "status": "rejected", "goesOn": False, "paused": True}
+    with serve({"effect.resolve": Answer(receipt=receipt)}):
+        result = invoke(*RESOLVE, "--rejected")
+    assert result.stderr == "its run is paused; next: pi-workflows resume r1\n"

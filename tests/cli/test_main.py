@@ -61,6 +61,8 @@ def test_the_tree_has_every_command() -> None:
         *(f"pi-workflows server {name}" for name in ("run", "start", "status", "stop")),
         "pi-workflows settings",
         *(f"pi-workflows settings {name}" for name in ("show", "change", "history")),
+        "pi-workflows follow-up",
+        *(f"pi-workflows follow-up {name}" for name in ("add", "list", "remove")),
         "pi-workflows effects",
         "pi-workflows effects list",
         "pi-workflows effects resolve",

@@ -27,7 +27,7 @@ def verdict(**facts: object) -> JsonObject:
     said: dict[str, object] = {
         "runId": "r1",
         "verdict": "paused",
-        "status": "running",
+        "status": "paused",
         "revision": 9,
         "cutOff": {},
         "ambiguousEffects": [],
@@ -61,12 +61,13 @@ def test_pause_says_what_was_cut_off_and_how_the_run_goes_on(
 
 
 def test_pause_names_the_effects_that_nobody_knows_of(serve: Serve, invoke: Invoke) -> None:
-    """They have to be settled before the run can be resumed."""
+    """They have to be settled before the run can be resumed; that node does not run again."""
     effects = [{"effectId": "e1", "effectType": "mail.send", "nodeId": "send"}]
-    said = verdict(status="waiting", ambiguousEffects=effects)
+    cut_off = {"attemptId": "a", "nodeId": "send"}
+    said = verdict(status="ambiguous", cutOff=cut_off, ambiguousEffects=effects)
     with serve({"run.pause": Answer(receipt=said)}):
         people = invoke("pause", "r1")
-    assert people.exit_code == 0
+    assert (people.exit_code, people.stdout) == (0, 'r1 is paused; node "send" was cut off\n')
     assert 'effect "mail.send" of node "send" is ambiguous' in people.stderr
     assert people.stderr.endswith("say what you found, then resume: pi-workflows effects r1\n")
 

@@ -88,6 +88,7 @@ async def test_resolved_effect_leaves_the_list_and_its_run_completes_with_the_gi
             "status": "applied",
             "runStatus": "waiting",
             "goesOn": True,
+            "paused": False,
         }
         assert await listed(peer, runId=run_id) == []
         (settled,) = await listed(peer, runId=run_id, all=True)

@@ -13,6 +13,8 @@ from pi_workflows.protocol.states import (
 from store.errors import IllegalTransitionError
 from store.machines.attempt import ATTEMPT_MACHINE, MOVE_TO_OUTCOME, AttemptMove
 from store.machines.effect import EFFECT_MACHINE, EffectMove
+from store.machines.follow_up import FOLLOW_UP_MACHINE, FollowUpMove
+from store.machines.message import MESSAGE_MACHINE, MessageMove
 from store.machines.queue import QUEUE_MACHINE, SETTLEMENT, QueueMove
 from store.machines.run import MOVE_TO_END, RUN_MACHINE, RunMove
 from store.machines.table import Machine
@@ -57,6 +59,8 @@ SPECIFIED: Final[list[tuple[Machine[Any, Any], type[Any], dict[str, str]]]] = [
             "ambiguous": "applied rejected pending",
         },
     ),
+    (FOLLOW_UP_MACHINE, FollowUpMove, {"queued": "removed cancelled"}),
+    (MESSAGE_MACHINE, MessageMove, {"pending": "sent cancelled", "cancelled": "sent"}),
 ]
 MACHINES: Final = [machine for machine, _, _ in SPECIFIED]
 

@@ -257,7 +257,7 @@ def test_pause_that_leaves_an_effect_ambiguous_outlasts_the_word_about_it(
         resume(run)
     word = Resolution(Verb.RETRY, "looked: it is not there")
     said = store.do(resolve_effect, Permit(CONTROL), run.effect_of(start), word)
-    assert not said.goes_on
+    assert (said.goes_on, said.paused) == (False, True)
     assert not store.do(resolve_effect, Permit(CONTROL), run.effect_of(start), word).goes_on
     assert display(run)["status"] == "paused"
     assert_not_to_be_had(run)

@@ -16,6 +16,7 @@ from store.errors import AuthorityError, RunUnknownError, StaleResourceError
 from store.proposals import FinishRun
 from store.resources import Actor
 from store.run_creation import MountSource, create_run
+from store.run_pausing import pause_run
 from store.run_recovering import NoRecovery, RecoveryRefusedError, launch_link
 from store.run_restarting import RestartReply, RunNotEndedError
 from store.run_resuming import EffectAmbiguousError
@@ -175,7 +176,7 @@ def test_restart_at_another_revision_is_refused_and_writes_nothing(
     """Case: A87, B47."""
     completed(run)
     before = run.store.dump()
-    with pytest.raises(StaleResourceError) as stale:
+    with pytest.raises(StaleResourceError, match="the run is not at revision") as stale:
         restart(run, run.revision + off_by)
     assert stale.value.fields() == {
         "expectedRevision": run.revision + off_by,
@@ -196,6 +197,13 @@ def test_live_run_is_not_restarted(run: WrittenRun, stage: str) -> None:
         restart(run)
     assert refused.value.fields() == {"status": run.status[0], "revision": run.revision}
     assert run.store.dump() == before
+
+
+def test_refusal_to_restart_a_paused_run_says_that_it_is_paused(run: WrittenRun) -> None:
+    run.store.do(pause_run, Permit(CONTROL), run.run_id)
+    with pytest.raises(RunNotEndedError, match="it is paused") as refused:
+        restart(run)
+    assert refused.value.fields()["paused"] is True
 
 
 def test_run_with_an_unsettled_effect_is_restarted_only_after_it_is_settled(
