@@ -89,7 +89,9 @@ INNER_STEPS = ["begin 1", "inner 1", *(f"inner/{step}" for step in STEPS)]
 def test_edited_included_file_parks_the_run_until_it_is_restored(home: Home) -> None:
     """Killed in the middle of the child: resumed, its finished nodes do not run again.
 
-    Case: B45.
+    Of the edited file no line has run: it would have left a note.
+
+    Case: B45, C40.
     """
     child = three(COMPUTING).replace("workflow =", 'wf.exit("done", third)\nworkflow =')
     file = home.write(child, "child")

@@ -1,5 +1,6 @@
 """A faithful in-memory server for one run, for the loop alone and for real child processes."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -304,14 +305,17 @@ def transitions_of(message: Send) -> list[JsonObject]:
 
 
 class CountingOrigin:
-    """Ids and instants that only count."""
+    """Ids and instants that only count; no two origins make the same id."""
+
+    _made = itertools.count(1)
 
     def __init__(self) -> None:
+        self._number = next(self._made)
         self._count = 0
 
     def attempt_id(self) -> str:
         self._count += 1
-        return f"attempt-{id(self)}-{self._count}"
+        return f"attempt-{self._number}-{self._count}"
 
     def now_ms(self) -> int:
         self._count += 1
