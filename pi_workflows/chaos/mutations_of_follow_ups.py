@@ -1,4 +1,4 @@
-"""Mutations of follow-ups: what outlives its run, what is taken back twice."""
+"""Mutations of what is told beside the steps: follow-ups that outlive their run, late updates."""
 
 from typing import Final
 
@@ -31,5 +31,19 @@ MUTATIONS: Final = (
             ),
         ),
         Catch("follow_ups_meet_the_end", "orders", range(400)),
+    ),
+    Mutation(
+        "update_of_the_past",
+        "An update is taken from a try that has ended.",
+        "P4",
+        (
+            Rewritten(
+                "store.updates:_speaking",
+                "attempts.unfinished(tx, run.run_id)",
+                "attempts.unfinished(tx, run.run_id) or AttemptRow(attempt_id, run.run_id, "
+                "'fetch', 1, 1, 'compute', AttemptStatus.RUNNING, None, None, None)",
+            ),
+        ),
+        Catch("updated_in_time", "orders", range(400)),
     ),
 )
