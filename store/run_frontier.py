@@ -108,7 +108,7 @@ class Frontier:
         edge = self._definition.edges.get(last.node_id)
         output = self._read_output(last, edge) if isinstance(edge, SwitchEdge) else None
         result = result_record(last.outcome, output, last.error_text)
-        return route(edge, last.outcome, output, result)
+        return route(last.node_id, edge, last.outcome, output, result)
 
     def _read_output(self, last: LastStep, edge: SwitchEdge) -> JsonValue:
         """Return the output, or of a large one no more than the value that the switch reads."""

@@ -91,7 +91,7 @@ class Workflow(ConversationNodes[I]):
     ) -> None: ...
     def __init__(
         self,
-        name: str,
+        name: Any = None,
         *,
         input: Any = None,  # noqa: A002 - the word authors write
         title: Any = None,

@@ -226,11 +226,16 @@ def result_record(outcome: StepOutcome, output: JsonValue, error: str | None) ->
 
 
 def route(
-    edge: Edge | None, outcome: StepOutcome, output: JsonValue, result: JsonObject
+    node_id: str,
+    edge: Edge | None,
+    outcome: StepOutcome,
+    output: JsonValue,
+    result: JsonObject,
 ) -> GoTo | EndRun:
     """Decide what follows a recorded step (B §1.2).
 
     Args:
+        node_id: of the step, for the text of a routing error.
         edge: the node's only outgoing edge; None when it has none.
         outcome: how the step ended; `cancelled` never routes.
         output: the accepted output; meaningful after `ok` only.
@@ -246,17 +251,22 @@ def route(
         case PlainEdge(to):
             return GoTo(to)
         case SwitchEdge():
-            return _switch(edge, output, result)
+            return _switch(node_id, edge, output, result)
 
 
-def _switch(edge: SwitchEdge, output: JsonValue, result: JsonObject) -> GoTo | EndRun:
+def _switch(
+    node_id: str, edge: SwitchEdge, output: JsonValue, result: JsonObject
+) -> GoTo | EndRun:
+    where = f'ROUTING: node "{node_id}": {edge.on}'
     found, value = read_path(edge.on, output, result)
     if not found or not isinstance(value, str | int | float):
-        return EndRun(RunStatus.FAILED, f"ROUTING: {edge.on} is no string, number or boolean")
+        text = f"{where} is no string, number or boolean; a switch needs one of them there."
+        return EndRun(RunStatus.FAILED, text)
     target = edge.cases.get(case_text(value))
     if target is None:
         known = ", ".join(sorted(edge.cases))
-        return EndRun(RunStatus.FAILED, f"ROUTING: {edge.on} has no case for its value ({known})")
+        text = f"{where} has no case for its value; it has: {known}. Add a case for it."
+        return EndRun(RunStatus.FAILED, text)
     return GoTo(target)
 
 

@@ -157,7 +157,7 @@ class Engine:
     def _after(self, step: StepResult) -> GoTo | EndRun:
         edge = self._definition.edges.get(step.node_id)
         record = result_record(step.outcome, step.output, step.error)
-        return route(edge, step.outcome, step.output, record)
+        return route(step.node_id, edge, step.outcome, step.output, record)
 
     def _too_many_steps(self, node_id: str) -> EndRun | None:
         """Return how the run ends if this node would go beyond a bound; None if it may run.

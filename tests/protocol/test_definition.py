@@ -40,7 +40,7 @@ SNAPSHOT: Final[JsonObject] = {
 
 def follow(edge: Edge | None, outcome: StepOutcome, output: JsonValue = None) -> GoTo | EndRun:
     error = None if outcome is StepOutcome.OK else "it broke"
-    return route(edge, outcome, output, result_record(outcome, output, error))
+    return route("judge", edge, outcome, output, result_record(outcome, output, error))
 
 
 @pytest.mark.parametrize("edge", EDGES)
@@ -86,7 +86,8 @@ def test_value_without_a_case_fails_the_run(output: JsonValue) -> None:
     assert isinstance(end, EndRun)
     assert end.status is RunStatus.FAILED
     assert end.error is not None
-    assert end.error.startswith("ROUTING: $.kind")
+    assert end.error.startswith('ROUTING: node "judge": $.kind ')
+    assert end.error.endswith(("Add a case for it.", "a switch needs one of them there."))
 
 
 @pytest.mark.parametrize("outcome", [StepOutcome.FAILED, StepOutcome.TIMED_OUT])

@@ -54,7 +54,7 @@ def test_a_value_without_a_case_fails_the_run_with_a_routing_error(
     assert server.path == [("decide", "ok")]
     assert server.finished is not None
     assert server.finished["status"] == "failed"
-    assert str(server.finished["error"]).startswith("ROUTING")
+    assert str(server.finished["error"]).startswith('ROUTING: node "decide": $.value ')
 
 
 def test_a_failed_revisit_removes_the_earlier_output(
