@@ -131,8 +131,9 @@ class StaleResourceError(Rejected):
 
     def __init__(self, expected: int, found: int | None = None, *, what: str = "resource") -> None:
         """`found` is None when the row vanished or its revision was not read again."""
-        now = "" if found is None else f", now at {found}"
-        super().__init__(f"the {what} is not at revision {expected}{now}")
+        now = "has moved on" if found is None else f"is at revision {found}"
+        text = f"the {what} {now}, and {expected} was expected; look again and decide anew"
+        super().__init__(text)
         self.expected = expected
         self.found = found
 

@@ -39,10 +39,10 @@ GRAPH: Final[JsonObject] = {
 PATCH: Final[JsonValue] = [{"op": "replace", "path": "", "value": 2}]
 
 
-async def create(bench: "Bench") -> RunId:
+async def create(bench: "Bench", run_id: str = "run-1") -> RunId:
     """Reserve a run with settings."""
     new = NewRun(
-        run_id=RunId("run-1"),
+        run_id=RunId(run_id),
         workflow_name="tally",
         workflow_ref="tally",
         project_path="/projects/one",

@@ -19,17 +19,14 @@ from pi_workflows.protocol.canonical import JsonValue
 from pi_workflows.protocol.frames import encode_frame
 from pi_workflows.runner.resolver import resolve
 from runtime.process import ExitStatus
+from tests.actors.clients.unchanged import SECRET, Untouched
 
 if TYPE_CHECKING:
     from tests.actors.clients.conftest import Front
-    from tests.actors.conftest import Bench, RunnerEnd
+    from tests.actors.conftest import RunnerEnd
 
 Clock = trio.testing.MockClock
 
-SECRET: Final = "s3cret"  # noqa: S105 - a word to look for
-TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name"
-RECEIPTS: Final = "host_commands"
-REPLY: Final = "SELECT receipt_hash, error_hash FROM host_commands"
 HEAD: Final = """
 import threading
 from enum import StrEnum
@@ -308,15 +305,6 @@ async def resolving(end: "RunnerEnd") -> ExitStatus:
     return ExitStatus(0, None)
 
 
-def whole(bench: "Bench") -> dict[str, list[tuple[object, ...]]]:
-    """Every row of every table."""
-    found: dict[str, list[tuple[object, ...]]] = {}
-    for (name,) in bench.rows(TABLES):
-        rows = bench.rows(f"SELECT * FROM {name}")  # noqa: S608 - a name of the schema
-        found[str(name)] = sorted(rows, key=repr)
-    return found
-
-
 @pytest.mark.parametrize("refusal", REFUSALS, ids=NAMES)
 async def test_refused_start_names_place_rule_and_fix_and_leaves_no_row(
     autojump_clock: Clock, front: "Front", project: Path, refusal: Refusal
@@ -329,7 +317,7 @@ async def test_refused_start_names_place_rule_and_fix_and_leaves_no_row(
     (project / "child.workflow.py").write_text(refusal.child)
     front.bench.children(resolving)
     await front.bench.create()
-    before = whole(front.bench)
+    untouched = Untouched(front.bench)
     wanted = {"workflow": refusal.workflow, "input": refusal.value, "projectPath": str(project)}
     with trio.fail_after(10):
         peer = await front.connect()
@@ -343,16 +331,7 @@ async def test_refused_start_names_place_rule_and_fix_and_leaves_no_row(
         assert said in text
     assert SECRET not in repr(answer)
     assert "Traceback" not in text
-    after = whole(front.bench)
-    (kept,) = after.pop(RECEIPTS)
-    assert before.pop(RECEIPTS) == []
-    assert SECRET not in repr(kept)
-    ((told, error),) = front.bench.rows(REPLY)
-    replies = set(after.pop("blobs")) - set(before.pop("blobs"))
-    assert {row[0] for row in replies} <= {told, error}
-    assert SECRET not in repr(replies)
-    assert "Traceback" not in repr(replies)
-    assert {name for name in after if after[name] != before[name]} == set()
+    untouched.assert_only_a_receipt_is_new()
 
 
 async def test_sound_file_of_these_does_start(

@@ -176,7 +176,7 @@ def test_restart_at_another_revision_is_refused_and_writes_nothing(
     """Case: A87, B47."""
     completed(run)
     before = run.store.dump()
-    with pytest.raises(StaleResourceError, match="the run is not at revision") as stale:
+    with pytest.raises(StaleResourceError, match="the run is at revision") as stale:
         restart(run, run.revision + off_by)
     assert stale.value.fields() == {
         "expectedRevision": run.revision + off_by,
