@@ -30,11 +30,12 @@ def test_pause_ends_the_node_that_works_and_a_resume_runs_it_again(
     run_id = home.run(three(second, recovery=recovery))
     node = home.meetings.arrive("second")
     verdict = json.loads(home.command("pause", run_id, "--json"))
-    assert (verdict["verdict"], verdict["status"]) == ("paused", "running")
+    assert (verdict["verdict"], verdict["status"]) == ("paused", "paused")
     assert verdict["cutOff"]["nodeId"] == "second"
     assert verdict["ambiguousEffects"] == []
     node.await_end()
-    assert json.loads(home.command("pause", run_id, "--json"))["verdict"] == "alreadyPaused"
+    again = json.loads(home.command("pause", run_id, "--json"))
+    assert (again["verdict"], again["status"]) == ("alreadyPaused", "paused")
     server.stop()
     home.servers.start()
     state = home.show(run_id)
@@ -42,9 +43,9 @@ def test_pause_ends_the_node_that_works_and_a_resume_runs_it_again(
     assert [step["nodeId"] for step in state["steps"]] == ["first"]
     assert home.notes() == ["first", "second began"]
     resuming = home.launch("resume", run_id)
-    again = home.meetings.arrive("second")
-    assert again.facts["visit"] == 1
-    again.go()
+    repeated = home.meetings.arrive("second")
+    assert repeated.facts["visit"] == 1
+    repeated.go()
     printed, _ = resuming.communicate(timeout=BOUND_S)
     assert (resuming.returncode, printed) == (0, f"{OUTPUT}\n")
     home.assert_completed(run_id, STEPS, OUTPUT)
@@ -62,6 +63,7 @@ def test_pause_while_a_manual_effect_is_applied_leaves_it_to_a_person(home: Home
     node = home.meetings.arrive("second")
     verdict = json.loads(home.command("pause", run_id, "--json"))
     (effect,) = verdict["ambiguousEffects"]
+    assert verdict["status"] == "ambiguous"
     assert effect["effectId"] == node.facts["effectId"]
     node.await_end()
     assert home.show(run_id)["display"]["status"] == "ambiguous"
@@ -69,7 +71,7 @@ def test_pause_while_a_manual_effect_is_applied_leaves_it_to_a_person(home: Home
     assert refused["error"]["code"] == "EFFECT_AMBIGUOUS"
     word = ("--applied", "--output", '"second"', "--reason", "it is there", "--json")
     said = json.loads(home.command("effects", "resolve", effect["effectId"], *word))
-    assert said["goesOn"] is False
+    assert (said["goesOn"], said["paused"]) == (False, True)
     assert home.show(run_id)["display"]["code"] == "paused"
     home.command("resume", run_id)
     home.assert_completed(run_id, STEPS, OUTPUT)
