@@ -62,7 +62,8 @@ async def resolve(
     try:
         frame = encode_frame(request)
     except FrameTooLarge:
-        return RefusedWorkflow(ErrorCode.INPUT_REJECTED, "the input is too large: 1 MiB at most.")
+        text = "the input is too large: 1 MiB at most; put it into a file and give its path."
+        return RefusedWorkflow(ErrorCode.INPUT_REJECTED, text)
     answer = await ask_resolver(services, project_path, frame)
     if not isinstance(answer, dict):
         return answer

@@ -194,7 +194,7 @@ def _settings(
         text = f"{where} could not be made: {describe(failed, directory)}"
         raise _Refused(ErrorCode.SETTINGS_REJECTED, bounded_text(text)) from failed
     if not given:
-        text = f"{where} took longer than {timeout_s:g} s to make."
+        text = f"{where} took longer than {timeout_s:g} s to make; use the input alone."
         raise _Refused(ErrorCode.SETTINGS_REJECTED, text)
     return given[0]
 
@@ -276,7 +276,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
         try:
             frame = encode_frame(answer)
         except FrameTooLarge:
-            text = "definition and input together are too large for one message (1 MiB)."
+            text = (
+                "definition and input together are too large for one message (1 MiB); put what is"
+                " large into a file and give its path."
+            )
             frame = encode_frame(_refusal(ErrorCode.INPUT_REJECTED, text, None))
         connection.sendall(frame)
     except (OSError, FrameError) as error:

@@ -167,6 +167,12 @@ VALUES: Final = [
         flow(options=f", settings=Settings(Tune, initial={{'lane': {SECRET!r}}})"),
     ),
     Refusal(
+        "SETTINGS_REJECTED",
+        [FLOW, "its initial settings took longer than", "use the input alone"],
+        flow(options=", settings=Settings(Tune, initial=hang)"),
+        value={"label": SECRET},
+    ),
+    Refusal(
         "NOTIFY_NEEDS_SESSION",
         [FLOW, 'node "tell" (notify)', "Start it from a session."],
         flow(f"{TELL}wf.edge(first, second)\nwf.edge(second, tell)"),
