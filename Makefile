@@ -23,21 +23,23 @@ install-dev: .venv/.installed-dev ## Add the tools that check the code.
 demo: .venv/.installed ## Write a release report about this repository, durably.
 	@sh examples/demo.sh
 
+# Tests with real processes wait for each other a good deal, so one more of them has room.
 JOBS ?= 2
+PROCESS_JOBS ?= 3
 
-test: .venv/.installed-dev ## Run the fast tests, then those with real processes, JOBS (2) at a time.
+test: .venv/.installed-dev ## Run the fast tests, JOBS (2) at a time, then those with real processes.
 	.venv/bin/python -m tools.side_by_side --processes $(JOBS) tests
-	.venv/bin/python -m tools.side_by_side --processes $(JOBS) --unit test multiproc_tests
+	.venv/bin/python -m tools.side_by_side --processes $(PROCESS_JOBS) --unit test multiproc_tests
 
 TIMES ?= 20
 
 CRASHES := runner_crash server_crash server_killed_at_points start_killed_at_files takeover two_servers \
     two_claims frozen_runner clock_of_a_server ambiguous_effects disk_full
 
-crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), JOBS (2) at a time.
+crashes: .venv/.installed-dev ## Run the crash tests TIMES times in a row (20), PROCESS_JOBS (3) at a time.
 	@for round in $$(seq $(TIMES)); do \
 	    echo "== crash tests, round $$round of $(TIMES)"; \
-	    .venv/bin/python -m tools.side_by_side --processes $(JOBS) --unit test \
+	    .venv/bin/python -m tools.side_by_side --processes $(PROCESS_JOBS) --unit test \
 	        $(CRASHES:%=multiproc_tests/test_%.py) || exit 1; \
 	done
 

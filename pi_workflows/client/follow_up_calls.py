@@ -1,6 +1,6 @@
 """Prompts for work after the success of a run, as methods of both clients."""
 
-from pi_workflows.client.run_calls import BlockingCaller, LiveCaller
+from pi_workflows.client.callers import BlockingCaller, LiveCaller
 from pi_workflows.client.sans_io import Reply
 from pi_workflows.protocol.canonical import JsonObject
 

@@ -1,41 +1,12 @@
 """What may be asked of one run that exists, as methods of both clients."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from pi_workflows.client.callers import BlockingCaller, LiveCaller
 from pi_workflows.client.sans_io import Reply
-from pi_workflows.protocol.canonical import JsonObject
 
-
-class BlockingCaller(Protocol):
-    """What carries one operation out and waits for its answer."""
-
-    def call(
-        self,
-        operation: str,
-        payload: JsonObject | None = None,
-        *,
-        run_id: str | None = None,
-        expected_revision: int | None = None,
-        idempotency_key: str | None = None,
-    ) -> Reply:
-        """Carry one operation out and return the server's yes."""
-        ...
-
-
-class LiveCaller(Protocol):
-    """The same in an async function."""
-
-    async def call(
-        self,
-        operation: str,
-        payload: JsonObject | None = None,
-        *,
-        run_id: str | None = None,
-        expected_revision: int | None = None,
-        idempotency_key: str | None = None,
-    ) -> Reply:
-        """Carry one operation out and return the server's yes."""
-        ...
+if TYPE_CHECKING:
+    from pi_workflows.protocol.canonical import JsonObject
 
 
 class BlockingRunCalls:

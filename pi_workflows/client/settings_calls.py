@@ -1,39 +1,17 @@
 """What may be asked of the settings of a run, as methods of both clients."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
+from pi_workflows.client.callers import BlockingCaller, LiveCaller
 from pi_workflows.client.sans_io import Reply
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
-
-
-class _Blocking(Protocol):
-    def call(
-        self,
-        operation: str,
-        payload: JsonObject | None = None,
-        *,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Reply: ...
-
-
-class _Live(Protocol):
-    async def call(
-        self,
-        operation: str,
-        payload: JsonObject | None = None,
-        *,
-        run_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Reply: ...
 
 
 class BlockingSettingsCalls:
     """Settings of runs; see `docs/protocol.md` for the shapes."""
 
     def change_settings(
-        self: _Blocking,
+        self: BlockingCaller,
         run_id: str,
         patch: Sequence[JsonObject],
         *,
@@ -66,7 +44,9 @@ class BlockingSettingsCalls:
             "run.changeSettings", payload, run_id=run_id, idempotency_key=idempotency_key
         )
 
-    def settings(self: _Blocking, run_id: str, scope_id: str | None = None) -> list[JsonObject]:
+    def settings(
+        self: BlockingCaller, run_id: str, scope_id: str | None = None
+    ) -> list[JsonObject]:
         """Return the settings of a run, oldest first; of one id only when it is given.
 
         Raises:
@@ -84,7 +64,7 @@ class BlockingSettingsCalls:
             payload = {**payload, "cursor": cursor}
 
     def settings_history(
-        self: _Blocking, run_id: str, scope_id: str | None = None
+        self: BlockingCaller, run_id: str, scope_id: str | None = None
     ) -> list[JsonObject]:
         """Return the changes of settings, oldest first; of the run's own when no id is given.
 
@@ -107,7 +87,7 @@ class LiveSettingsCalls:
     """The same for the client of live views; a cancelled change may have been carried out."""
 
     async def change_settings(
-        self: _Live,
+        self: LiveCaller,
         run_id: str,
         patch: Sequence[JsonObject],
         *,
@@ -122,7 +102,9 @@ class LiveSettingsCalls:
             "run.changeSettings", payload, run_id=run_id, idempotency_key=idempotency_key
         )
 
-    async def settings(self: _Live, run_id: str, scope_id: str | None = None) -> list[JsonObject]:
+    async def settings(
+        self: LiveCaller, run_id: str, scope_id: str | None = None
+    ) -> list[JsonObject]:
         """See `BlockingSettingsCalls.settings`."""
         found: list[JsonObject] = []
         payload = _scoped(scope_id)
@@ -135,7 +117,7 @@ class LiveSettingsCalls:
             payload = {**payload, "cursor": cursor}
 
     async def settings_history(
-        self: _Live, run_id: str, scope_id: str | None = None
+        self: LiveCaller, run_id: str, scope_id: str | None = None
     ) -> list[JsonObject]:
         """See `BlockingSettingsCalls.settings_history`."""
         found: list[JsonObject] = []

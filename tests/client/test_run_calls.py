@@ -10,8 +10,10 @@ from pi_workflows.client.asynchronous import LiveClient, unix_connector
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.client.channel import open_channel
 from pi_workflows.client.errors import Refused
+from pi_workflows.client.follow_up_calls import BlockingFollowUpCalls, LiveFollowUpCalls
 from pi_workflows.client.run_calls import BlockingRunCalls, LiveRunCalls
 from pi_workflows.client.scripted import Answer, ScriptedServer
+from pi_workflows.client.settings_calls import BlockingSettingsCalls, LiveSettingsCalls
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.paths import StatePaths
 
@@ -76,15 +78,12 @@ def test_refusal_is_raised_with_its_code(paths: StatePaths) -> None:
 def test_both_clients_have_the_same_methods() -> None:
     def signatures(calls: type) -> dict[str, str]:
         return {
-            name: str(inspect.signature(method))
+            name: str(inspect.signature(method)).replace("LiveCaller", "BlockingCaller")
             for name, method in vars(calls).items()
             if not name.startswith("_")
         }
 
-    named = {"_Live": "_Blocking"}
-    live = {
-        name: text.replace("_Live", named["_Live"])
-        for name, text in signatures(LiveRunCalls).items()
-    }
-    assert live == signatures(BlockingRunCalls)
-    assert live.keys() == CALLS.keys()
+    assert signatures(LiveRunCalls) == signatures(BlockingRunCalls)
+    assert signatures(LiveRunCalls).keys() == CALLS.keys()
+    assert signatures(LiveSettingsCalls) == signatures(BlockingSettingsCalls)
+    assert signatures(LiveFollowUpCalls) == signatures(BlockingFollowUpCalls)

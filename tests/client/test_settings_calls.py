@@ -1,6 +1,5 @@
 """Settings as methods of both clients: what they send, and pages put together."""
 
-import inspect
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from pi_workflows.client.asynchronous import LiveClient, unix_connector
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.client.channel import open_channel
 from pi_workflows.client.scripted import Answer, ScriptedServer
-from pi_workflows.client.settings_calls import BlockingSettingsCalls, LiveSettingsCalls
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.paths import StatePaths
 
@@ -67,14 +65,3 @@ def test_both_clients_ask_the_same(
     assert [request["payload"] for request in server.requests] == [*payloads, *payloads]
     if name != "change_settings":
         assert told == [{"n": True}, {"n": False}]
-
-
-def test_both_clients_have_the_same_methods_of_settings() -> None:
-    def signatures(calls: type) -> dict[str, str]:
-        return {
-            name: str(inspect.signature(method)).replace("_Live", "_Blocking")
-            for name, method in vars(calls).items()
-            if not name.startswith("_")
-        }
-
-    assert signatures(LiveSettingsCalls) == signatures(BlockingSettingsCalls)
