@@ -18,6 +18,7 @@ CHECKS_MAX: Final = 20_000
 OUTPUT_CHARS: Final = 4_000
 DAYS_MAX: Final = 30
 MOMENT_S: Final = 0.001
+LAST_CHECK_S: Final = 1.0
 
 
 class MonitorIn(BaseModel):
@@ -26,9 +27,10 @@ class MonitorIn(BaseModel):
     Attributes:
         command: a command line for `/bin/sh`; the condition is met when it exits with code 0.
         expect: text that the end of its output must hold as well; null is content with code 0.
-        cwd: where it runs; null is the project folder.
+        cwd: where it runs, a folder that is there; null is the project folder.
         every: pause between two checks.
-        within: from the first check on; the last check is made when this is over.
+        within: from the first check on. A check that is under way when this is over is cut off;
+            if there is none, the last one is made then, and has one second.
         check_timeout: bound of one check.
     """
 
@@ -110,15 +112,28 @@ def end_of(result: ShellResult) -> Look:
 
 
 @wf.compute()
-def begin() -> float:
-    """Say when it began, in seconds since 1970."""
+def begin(ctx: Ctx[MonitorIn]) -> float:
+    """Say when it began, in seconds since 1970.
+
+    Raises:
+        NotADirectoryError: no check could ever be made where they are to be made.
+    """
+    folder = Path.cwd() / (ctx.input.cwd or "")
+    if not folder.is_dir():
+        raise NotADirectoryError(f"cwd: there is no folder {folder}")
     return time.time()
+
+
+def bound_of(ctx: Ctx[MonitorIn]) -> float:
+    """Return how many seconds a check has: to the deadline at most, and at it a moment."""
+    left = ctx.output(begin) + ctx.input.within - time.time()
+    return min(ctx.input.check_timeout, max(left, LAST_CHECK_S))
 
 
 @wf.shell(
     effect=idempotent("monitor.check"),
     parse=end_of,
-    timeout=lambda ctx: ctx.input.check_timeout,
+    timeout=bound_of,
     status_detail="checks",
     allow_nonzero_exit=True,
 )
@@ -141,13 +156,14 @@ def report(ctx: Ctx[MonitorIn]) -> Verdict:
         told = "ended by a signal" if look.exit_code is None else f"exit code {look.exit_code}"
     else:
         told = "the text that is expected is not there"
-    so_far = None if is_met else round(min(waited, given.within), 1)
+    goes_on = route is Next.AGAIN
+    in_vain = "not met in time, " if route is Next.TIMED_OUT else ""
     ctx.progress(
-        completed=so_far,
-        total=None if is_met else given.within,
-        unit=None if is_met else "s",
-        label=f"check {ctx.visit}: {told}"[:200],
-        status={Next.MET: "completed", Next.AGAIN: "waiting", Next.TIMED_OUT: "failed"}[route],
+        completed=round(min(waited, given.within), 1) if goes_on else None,
+        total=given.within if goes_on else None,
+        unit="s" if goes_on else None,
+        label=f"{in_vain}check {ctx.visit}: {told}"[:200],
+        status="waiting" if goes_on else "completed",
     )
     pause = min(given.every, max(0.0, left))
     return Verdict(route=route, told=told, checks=ctx.visit, waited=waited, pause=pause)

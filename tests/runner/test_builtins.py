@@ -139,6 +139,38 @@ def test_each_check_says_how_it_went_and_how_much_of_the_time_is_gone(
     ]
 
 
+def test_a_check_that_came_too_late_is_no_share_of_the_time(
+    passing_time: "ScriptedServer",
+    player: "type[Player]",
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    passing_time.input = {"command": "exit 3", "every": 10, "within": 10}
+    playing = player(compiled("monitor"), passing_time)
+    playing.play()
+    said = cast("JsonObject", playing.updates[-1]["data"])
+    assert said["status"] == "completed"
+    assert said["label"] == "not met in time, check 2: exit code 3"
+    assert {"completed", "total"}.isdisjoint(said)
+
+
+@pytest.mark.parametrize(
+    ("options", "budgets"),
+    [
+        ({"within": 25}, [25_000, 15_000, 5_000, 1_000]),
+        ({"within": 15, "check_timeout": 7}, [7_000, 5_000, 1_000]),
+        ({"within": 15, "check_timeout": 0.5}, [500, 500, 500]),
+    ],
+)
+def test_a_check_never_goes_on_after_the_deadline(
+    options: dict[str, float], budgets: list[int], watch: Check, passing_time: "ScriptedServer"
+) -> None:
+    """The one that is made when the time is over has a second."""
+    watch("exit 1", **options)
+    assert [one["timeoutMs"] for one in passing_time.sent("setDeadline")] == budgets
+
+
 def test_a_condition_is_looked_for_until_it_holds(
     watch: Check, passing_time: "ScriptedServer"
 ) -> None:
@@ -163,7 +195,6 @@ def test_the_last_check_is_made_when_the_time_is_over(watch: Check) -> None:
     [
         ("echo booting", {"expect": "ready"}, "the text that is expected is not there"),
         ("kill -9 $$", {}, "ended by a signal"),
-        ("exit 1", {"cwd": "absent"}, "No such file or directory"),
     ],
 )
 def test_a_check_that_fails_in_another_way_is_told(
@@ -172,6 +203,20 @@ def test_a_check_that_fails_in_another_way_is_told(
     result = watch(command, within=1, **options)
     assert result["met"] is False
     assert last in str(result["last"])
+
+
+def test_a_folder_that_is_not_there_ends_the_run_before_any_check(
+    passing_time: "ScriptedServer",
+    player: "type[Player]",
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    passing_time.input = {"command": "true", "cwd": "absent"}
+    player(compiled("monitor"), passing_time).play()
+    assert passing_time.path == [("begin", "failed")]
+    assert passing_time.finished is not None
+    assert f"cwd: there is no folder {tmp_path}/absent" in str(passing_time.finished["error"])
 
 
 def test_expected_text_is_looked_for_in_the_output(watch: Check) -> None:

@@ -1,10 +1,11 @@
 """How the end of a command is told, in one bounded line."""
 
+from pathlib import Path
 from typing import Final
 
 from pi_workflows.authoring.shell import Command
 from pi_workflows.runner.messages import bounded_text
-from pi_workflows.runner.nodes.command import EndedCommand
+from pi_workflows.runner.nodes.command import EndedCommand, working_directory
 
 _LAST_LINE_CHARS: Final = 500
 
@@ -27,6 +28,9 @@ def how_it_ended(command: Command, ended_command: EndedCommand) -> str:
 
 def not_started(command: Command, error: BaseException) -> str:
     """Return why a command could not be started."""
+    folder = working_directory(command)
+    if isinstance(error, OSError) and not Path(folder).is_dir():
+        return f"{_shown(command)} could not be started: there is no folder {folder}"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return f"{_shown(command)} could not be started: {text}"
 

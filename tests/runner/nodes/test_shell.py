@@ -151,6 +151,15 @@ def test_an_allowed_nonzero_exit_passes(step: Callable[[Definition], JsonObject]
     assert (output["stdout"], output["exitCode"]) == ("out\n", 3)
 
 
+def test_a_missing_folder_is_named_and_not_taken_for_a_missing_program(
+    step: Callable[[Definition], JsonObject], tmp_path: Path
+) -> None:
+    recorded = step(running(Command(command="pwd", cwd=tmp_path / "absent")))
+    assert recorded["error"] == (
+        f'command "pwd" could not be started: there is no folder {tmp_path}/absent'
+    )
+
+
 def test_a_missing_executable_fails_with_a_receipt(
     step: Callable[[Definition], JsonObject],
 ) -> None:
