@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pi_workflows.protocol.canonical import JsonObject
+from pi_workflows.protocol.retry import RETRY_AFTER
 from pi_workflows.protocol.states import (
     OUTCOME_OF_ATTEMPT,
     AttemptStatus,
@@ -11,7 +12,7 @@ from pi_workflows.protocol.states import (
     QueueStatus,
 )
 from pi_workflows.protocol.timestamps import rfc3339
-from store.projection_steps import stored_text
+from store.projection_steps import stored_json, stored_text
 from store.run_retrying import failed_tries
 from store.run_summaries import SummaryRow
 from store.transaction import Reading
@@ -28,12 +29,17 @@ class FailedTryRow:
     status: AttemptStatus
     error_media: str | None
     error: bytes | None
+    receipt_media: str | None
+    receipt: bytes | None
 
 
 SELECT_NEWEST_FAILED: Final = """
     SELECT a.node_id, a.visit, a.status, e.media_type AS error_media,
-           substr(e.content, 1, :error_bytes) AS error
-      FROM node_attempts AS a LEFT JOIN blobs AS e ON e.blob_hash = a.error_hash
+           substr(e.content, 1, :error_bytes) AS error,
+           c.media_type AS receipt_media, c.content AS receipt
+      FROM node_attempts AS a
+      LEFT JOIN blobs AS e ON e.blob_hash = a.error_hash
+      LEFT JOIN blobs AS c ON c.blob_hash = a.receipt_hash
      WHERE a.run_id = :run_id AND a.status IN ('failed', 'timed_out')
        AND NOT EXISTS (SELECT 1 FROM node_attempts AS b
                          JOIN run_steps AS s
@@ -47,7 +53,7 @@ ROW_STATEMENTS: Final = {"SELECT_NEWEST_FAILED": FailedTryRow}
 
 
 def retrying(reading: Reading, run: SummaryRow) -> JsonObject | None:
-    """Return `{nodeId, visit, failedTries, outcome, nextTryAt, error?}`.
+    """Return `{nodeId, visit, failedTries, outcome, nextTryAt, asked?, error?}`.
 
     None for a run that does not wait between two tries.
     """
@@ -68,6 +74,9 @@ def retrying(reading: Reading, run: SummaryRow) -> JsonObject | None:
         "outcome": OUTCOME_OF_ATTEMPT[newest.status].value,
         "nextTryAt": rfc3339(run.available_at),
     }
+    receipt = stored_json(newest.receipt_media, newest.receipt)
+    if isinstance(receipt, dict) and RETRY_AFTER in receipt:
+        shown["asked"] = True
     error = stored_text(newest.error_media, newest.error)
     if error is not None:
         shown["error"] = error

@@ -45,7 +45,7 @@ def wait(ctx: Ctx[WaitIn]) -> float:
     """Return how many seconds were waited, once they are over."""
     left = ctx.output(set_end) - time.time()
     if left > 0:
-        raise RetryLater(left, f"waits {ctx.input.seconds:g} s")
+        raise RetryLater(left, f"{ctx.input.seconds:.4g} s in all")
     return ctx.input.seconds
 
 

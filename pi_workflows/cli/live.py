@@ -20,6 +20,7 @@ from pi_workflows.cli.render import (
     shown_status,
     span,
     text_of,
+    try_text,
 )
 from pi_workflows.cli.updates import (
     Report,
@@ -206,6 +207,6 @@ def _step_cells(step: JsonObject) -> tuple[Text, ...]:
         Text(f"  {GLYPH_OF_OUTCOME.get(outcome, '?')}", style=_STYLE_OF_OUTCOME.get(outcome, "")),
         Text(node_name(step)),
         Text(span(step.get("startedAt"), step.get("finishedAt")), style="dim", justify="right"),
-        Text(f"after {text_of(tries)} failed" if tries is not None else "", style="dim"),
+        Text(try_text(tries), style="dim"),
         Text(first_line(error) if isinstance(error, str) else "", style="red"),
     )

@@ -118,9 +118,14 @@ def step_line(step: JsonObject) -> str:
     took = span(step.get("startedAt"), step.get("finishedAt"))
     line = f"{glyph} {node_name(step)}  {took}"
     if step.get("failedTries") is not None:
-        line += f"  after {text_of(step['failedTries'])} failed"
+        line += f"  {try_text(step['failedTries'])}"
     error = step.get("error")
     return f"{line}  {first_line(error)}" if isinstance(error, str) else line
+
+
+def try_text(failed_tries: JsonValue) -> str:
+    """Return which try of its visit a step was, after so many others."""
+    return f"try {failed_tries + 1}" if isinstance(failed_tries, int) else ""
 
 
 def first_line(text: str) -> str:
@@ -155,7 +160,7 @@ def run_state(state: JsonObject, updates: Sequence[str] = ()) -> str:
     lines += _open_effects(state)
     lines += _follow_ups(state)
     lines += retrying_lines(state)
-    lines += _standstill(state.get("display"), retried="retrying" in state)
+    lines += _standstill(state.get("display"), state.get("retrying"))
     lines += _last_runner(state.get("lastRunner"))
     if isinstance(error := state.get("error"), str):
         lines += ["", safe_text(error)]
@@ -173,19 +178,25 @@ def _parent(state: JsonObject) -> list[str]:
 
 
 def retrying_lines(run: JsonObject, *, when: bool = False) -> list[str]:
-    """Return which node waits for its next try, and why the last one failed; [] without one."""
+    """Return which node waits for its next try, and why; [] without one.
+
+    A wait that the node's own code asked for is told as one, any other by the try that failed.
+    """
     between = run.get("retrying")
     if not isinstance(between, dict):
         return []
-    count = text_of(between.get("failedTries"))
-    line = f"{GLYPH_RETRY} {node_name(between)}  {count} failed"
-    if when:
-        line += f", next try {local_time(between.get('nextTryAt'))}"
+    line = f"{GLYPH_RETRY} {node_name(between)}  "
+    at = local_time(between.get("nextTryAt"))
+    if between.get("asked") is True:
+        line += f"waits until {at}" if when else "waits"
+    else:
+        line += f"{text_of(between.get('failedTries'))} failed"
+        line += f", next try {at}" if when else ""
     error = between.get("error")
     return [f"{line}: {first_line(error)}" if isinstance(error, str) else line]
 
 
-def _standstill(display: JsonValue, *, retried: bool) -> list[str]:
+def _standstill(display: JsonValue, retrying: JsonValue) -> list[str]:
     """Return why a run does not move, and the next command or when it is started again."""
     if not isinstance(display, dict):
         return []
@@ -199,9 +210,10 @@ def _standstill(display: JsonValue, *, retried: bool) -> list[str]:
     if display.get("next") is not None:
         lines.append(f"next: {text_of(display['next'])}")
     if display.get("retryAt") is not None:
-        cause = "failed try" if retried else "death"
-        goes_on = local_time(display["retryAt"])
-        lines += ["", f"it is held back after a {cause} and goes on {goes_on}"]
+        is_asked = isinstance(retrying, dict) and retrying.get("asked") is True
+        cause = "failed try" if retrying is not None else "death"
+        held = "it waits" if is_asked else f"it is held back after a {cause}"
+        lines += ["", f"{held} and goes on {local_time(display['retryAt'])}"]
     return lines
 
 

@@ -14,6 +14,9 @@ ATTEMPTS_MAX: Final = 100
 WAIT_MS_MAX: Final = 30 * 24 * 3_600_000
 """Longest wait between two tries: 30 days."""
 
+RETRY_AFTER: Final = "retryAfterMs"
+"""In what closes a failed try, and in its receipt: how long its code asks to wait."""
+
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:

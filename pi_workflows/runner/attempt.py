@@ -305,7 +305,7 @@ class Attempt:
         retried = self._is_retried(result, reservation)
         finished = transitions.finish_attempt(self.node.node_id, self.attempt_id, result)
         if retried:
-            finished |= transitions.retry_fields(result)
+            finished |= transitions.retry_fields(result) | transitions.asked_wait(result)
         if reservation is None:
             return [finished]
         return [transitions.settle_effect(reservation, result, retried=retried), finished]

@@ -9,6 +9,7 @@ from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.mounts import Entry
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_bytes, digest_hex
 from pi_workflows.protocol.definition import EndRun
+from pi_workflows.protocol.retry import RETRY_AFTER
 from pi_workflows.protocol.states import EffectAttemptOutcome, RecoveryKind, RunStatus, StepOutcome
 from pi_workflows.runner.messages import CallResult
 
@@ -118,8 +119,18 @@ def retry_fields(result: CallResult) -> JsonObject:
     """Return what says that another try follows, and when, if not by the node's rule."""
     fields: JsonObject = {"retry": True}
     if result.retry_after_ms is not None:
-        fields["retryAfterMs"] = result.retry_after_ms
+        fields[RETRY_AFTER] = result.retry_after_ms
     return fields
+
+
+def asked_wait(result: CallResult) -> JsonObject:
+    """Return the receipt of a try whose code asked for the wait before the next one; else {}.
+
+    By it a wait that an author means is told from one after a failure.
+    """
+    if result.retry_after_ms is None:
+        return {}
+    return {"receipt": {**(result.receipt or {}), RETRY_AFTER: result.retry_after_ms}}
 
 
 def finish_attempt(node_id: str, attempt_id: str, result: CallResult) -> JsonObject:

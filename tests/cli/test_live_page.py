@@ -64,4 +64,19 @@ def test_the_live_page_says_what_is_tried_again_and_when() -> None:
     text = drawn("queued", retrying=retrying)
     assert "put  2 failed, next try 2026-01-0" in text
     assert "ConnectionError: refused" in text
-    assert "after 2 failed" in drawn("completed", step("put", failedTries=2))
+    assert "try 3" in drawn("completed", step("put", failedTries=2))
+
+
+def test_a_wait_that_the_node_asked_for_is_no_failure_on_the_live_page() -> None:
+    retrying: JsonObject = {
+        "nodeId": "pause/wait",
+        "visit": 1,
+        "failedTries": 1,
+        "outcome": "failed",
+        "nextTryAt": AT,
+        "asked": True,
+        "error": "10 s in all",
+    }
+    text = drawn("queued", retrying=retrying)
+    assert "pause/wait  waits until 2026-01-0" in text
+    assert "failed" not in text

@@ -106,6 +106,17 @@ def test_show_says_when_a_run_that_is_held_back_goes_on() -> None:
     assert f"it is held back after a death and goes on {render.local_time(AT)}" in shown
 
 
+def test_show_calls_a_wait_that_the_node_asked_for_no_failure() -> None:
+    retrying: JsonObject = {"nodeId": "wait", "failedTries": 1, "error": "10 s in all"}
+    display: JsonObject = {"status": "queued", "retryAt": AT, "controls": []}
+    state: JsonObject = {"runId": "r1", "status": "running", "display": display}
+    shown = render.run_state({**state, "retrying": {**retrying, "asked": True}})
+    assert "wait  waits: 10 s in all" in shown
+    assert f"it waits and goes on {render.local_time(AT)}" in shown
+    assert "failed" not in shown
+    assert "held back after a failed try" in render.run_state({**state, "retrying": retrying})
+
+
 @pytest.mark.parametrize(
     ("runners", "display", "said"),
     [

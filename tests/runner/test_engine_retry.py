@@ -1,6 +1,6 @@
 """Declared retries in the engine loop: one visit, numbered tries, one effect and key."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import pytest
 
@@ -150,6 +150,7 @@ def test_a_try_that_says_when_the_next_one_is_due_is_believed_up_to_the_longest_
     (settled, _), (finished, _) = server.sent("settleEffect"), server.sent("finishAttempt")
     assert settled["retryAfterMs"] == finished["retryAfterMs"] == wait_ms
     assert str(finished["error"]).startswith("no room before noon")
+    assert cast("JsonObject", finished["receipt"])["retryAfterMs"] == wait_ms
     assert server.path == [("flaky", "ok")]
 
 

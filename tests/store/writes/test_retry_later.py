@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from store import run_queue
+from store.blobs import Blob
 from store.errors import ProposalRefused
-from tests.store.writes.test_retrying import again, assert_sound, given_back, graph
+from tests.store.writes.test_retrying import again, assert_sound, given_back, graph, shown
 
 if TYPE_CHECKING:
     from store.proposals import FinishAttempt, SettleEffect
@@ -45,3 +46,19 @@ def test_wait_that_the_code_asks_for_takes_the_place_of_the_declared_one_once(
         store.now = waiting.due_at
         run.begin()
     assert_sound(store)
+
+
+def test_wait_that_the_code_asks_for_is_shown_as_one(store: "WriteStore") -> None:
+    """Its receipt says so; a failed action leaves a receipt too, and asks for nothing."""
+    run = store.create(graph=graph(backoffMs=60_000)).begin()
+    for receipt, asked in (({"actionType": "function", "retryAfterMs": 7}, True), ({}, None)):
+        start = run.started("flaky")
+        failed = dataclasses.replace(again(run, start), receipt=Blob.of_json(receipt))
+        run.advance(start, failed)
+        run.end_child()
+        between = shown(run)
+        assert between is not None
+        assert between.get("asked") is asked
+        (waiting,) = store.do(run_queue.claimable, 10)
+        store.now = waiting.due_at
+        run.begin()
