@@ -1,11 +1,18 @@
 """Waits for a service to become ready, and says so: the built-in monitor inside a workflow.
 
 It checks by a command of yours, waits without a process in between, and gives up at a deadline.
+
+    pi-workflows run examples/await_service.workflow.py \
+        --input '{"name": "db", "check": "test -e /tmp/ready", "every": 2, "within": 60}'
+
+and in a second terminal, to make it ready:
+
+    touch /tmp/ready
 """
 
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pi_workflows import Ctx, Workflow, idempotent
 from pi_workflows.builtins import monitor
@@ -19,14 +26,16 @@ class AwaitIn(BaseModel):
         check: a command that succeeds when it is ready.
         every: seconds between two checks.
         within: seconds until it gives up.
-        report: where the report goes.
+        report: where the report goes; a relative path is below the run's project folder.
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     name: str = "service"
     check: str = "test -e service.ready"
     every: float = Field(default=5, gt=0)
     within: float = Field(default=600, gt=0)
-    report: Path = Path("service-report.txt")
+    report: Path = Path(".pi/reports/service-report.txt")
 
 
 class Outcome(BaseModel):
@@ -65,6 +74,7 @@ def report(ctx: Ctx[AwaitIn]) -> Outcome:
     assert seen is not None, "it is left by one of the two"
     said = "is ready" if ready else f"is not ready ({seen.last})"
     text = f"{ctx.output(prepare)}\n{ctx.input.name} {said}, after {seen.checks} checks\n"
+    ctx.input.report.parent.mkdir(parents=True, exist_ok=True)
     ctx.input.report.write_text(text)
     return Outcome(ready=ready is not None, checks=seen.checks, report=ctx.input.report)
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import trio
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pi_workflows import Command, Ctx, Route, ShellResult, Workflow, idempotent
 
@@ -20,6 +20,8 @@ TRIES_MAX = 50
 
 class FlakyIn(BaseModel):
     """How the command misbehaves, and how patient we are."""
+
+    model_config = ConfigDict(extra="forbid")
 
     counter: Path
     fails: int = Field(default=2, ge=0)

@@ -17,13 +17,15 @@ again by itself, and you say what became of it after a look into the box.
 from pathlib import Path
 
 import trio
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pi_workflows import Ctx, Workflow, manual
 
 
 class LetterIn(BaseModel):
     """What to post; a relative path is below the run's project folder."""
+
+    model_config = ConfigDict(extra="forbid")
 
     box: Path
     text: str = Field(min_length=1, max_length=1_000)

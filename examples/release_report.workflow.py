@@ -16,7 +16,7 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pi_workflows import Command, Ctx, Route, ShellResult, Workflow, idempotent
 
@@ -28,6 +28,8 @@ RECORD = "\x1e"
 
 class ReportIn(BaseModel):
     """What to report on; relative paths are below the run's project folder."""
+
+    model_config = ConfigDict(extra="forbid")
 
     project: Path = Path(__file__).absolute().parent.parent
     target_commits: int = Field(default=200, ge=1, le=COMMITS_MAX)

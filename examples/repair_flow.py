@@ -1,14 +1,18 @@
-"""A workflow for others to include: replace what a pattern matches in a file until none is left.
+r"""A workflow for others to include: replace what a pattern matches in a file until none is left.
 
 It has two ways out. `FIXED` carries how many lines it changed, `BLOCKED` says why it gave up.
-It is no file of its own to run: the name of such a file ends with `.workflow.py`.
+Another file imports it, so its name is that of a module. It can be run by itself all the same:
+
+    printf 'one\ttwo\n' >/tmp/notes.txt
+    pi-workflows run examples/repair_flow.py \
+        --input '{"path": "/tmp/notes.txt", "pattern": "\\t", "replacement": "    "}'
 """
 
 import re
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pi_workflows import Ctx, Route, Workflow, idempotent
 
@@ -17,6 +21,8 @@ TRIES_MAX = 3
 
 class RepairIn(BaseModel):
     """What to replace, and where."""
+
+    model_config = ConfigDict(extra="forbid")
 
     path: Path
     pattern: str = Field(min_length=1)

@@ -10,7 +10,7 @@ with every line exactly once, in order.
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pi_workflows import Command, Ctx, Route, ShellResult, Workflow, idempotent
 
@@ -19,6 +19,8 @@ LINES_MAX = 10_000
 
 class LinesIn(BaseModel):
     """What to write; a relative path is below the run's project folder."""
+
+    model_config = ConfigDict(extra="forbid")
 
     path: Path
     lines: int = Field(default=10, ge=1, le=LINES_MAX)

@@ -16,7 +16,7 @@ and in a second one, with the id that the first has printed:
 import time
 from enum import StrEnum
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from pi_workflows import Ctx, Route, Settings, SettingsChange, Workflow, allow
 
@@ -33,6 +33,8 @@ class Lane(StrEnum):
 
 class RoundsIn(BaseModel):
     """How long a round rests at first."""
+
+    model_config = ConfigDict(extra="forbid")
 
     pause_seconds: float = Field(default=1, ge=0, le=60)
 

@@ -10,13 +10,15 @@ parent decides by which one it came back.
 from pathlib import Path
 
 import repair_flow as repair
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from pi_workflows import Ctx, Workflow
 
 
 class TidyIn(BaseModel):
     """Which file, and what stands in the place of a tab."""
+
+    model_config = ConfigDict(extra="forbid")
 
     path: Path
     tab: str = "    "

@@ -10,6 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.examples.conftest import PlayExample
 
+REPORT = ".pi/reports/service-report.txt"
 TURN = ["watch/check", "watch/report"]
 
 
@@ -25,7 +26,7 @@ def test_a_service_that_is_ready_is_found_by_the_first_check(
 ) -> None:
     (tmp_path / "service.ready").touch()
     played = play_example("await_service", {"name": "db"})
-    assert played.output == {"ready": True, "checks": 1, "report": "service-report.txt"}
+    assert played.output == {"ready": True, "checks": 1, "report": REPORT}
     assert played.nodes == [
         "prepare",
         "watch",
@@ -35,7 +36,7 @@ def test_a_service_that_is_ready_is_found_by_the_first_check(
         "watch/__piw_exit_met",
         "report",
     ]
-    said = (tmp_path / "service-report.txt").read_text().splitlines()
+    said = (tmp_path / REPORT).read_text().splitlines()
     assert said == ["db: checked with `test -e service.ready`", "db is ready, after 1 checks"]
 
 
@@ -55,4 +56,4 @@ def test_it_gives_up_when_the_time_is_over_and_says_what_was_seen_last(
 ) -> None:
     played = play_example("await_service", {"check": "exit 7", "within": 20})
     assert played.output["ready"] is False
-    assert "is not ready (exit code 7)" in (tmp_path / "service-report.txt").read_text()
+    assert "is not ready (exit code 7)" in (tmp_path / REPORT).read_text()
