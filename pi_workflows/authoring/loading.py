@@ -15,13 +15,15 @@ from pydantic import ValidationError
 
 from pi_workflows.authoring.broken_models import told_without_values, traceback_text
 from pi_workflows.authoring.definition import WORKFLOW_SUFFIX, Definition
-from pi_workflows.authoring.errors import AuthoringError, LoadError, Location, SourceUnknown
+from pi_workflows.authoring.errors import DefinitionError, LoadError, Location, SourceUnknown
 from pi_workflows.authoring.workflow import Workflow
 from pi_workflows.protocol.errors import ErrorCode
 
 DETAIL_CHARS_MAX: Final = 8_192
 _ERROR_CHARS_MAX: Final = 2_000
 _SERIAL: Final = itertools.count(1)
+# What an import may raise that names its place itself; all else is blamed on the file's own line.
+_ABOUT_THE_FILE: Final = (DefinitionError, LoadError, SourceUnknown)
 
 
 def source_identity(path: Path) -> tuple[bytes, str]:
@@ -83,7 +85,7 @@ def _execute(path: Path, source: bytes) -> ModuleType:
     try:
         code = _compiled(source, str(path))
         exec(code, module.__dict__)  # noqa: S102 - running the author's file is the purpose
-    except AuthoringError:
+    except _ABOUT_THE_FILE:
         del sys.modules[module.__name__]
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code runs here

@@ -37,7 +37,7 @@ _RESUMED_ELSE: Final = "{run_id} waits for an answer; look with: pi-workflows sh
 @click.command(
     epilog=epilog(
         "pi-workflows run release_report.workflow.py",
-        "pi-workflows run release_report --input '{\"target\": 20}'",
+        "pi-workflows run release_report --input '{\"target_commits\": 20}'",
         "pi-workflows run build.workflow.py --input @input.json --json | jq .finalOutput",
         "echo '[1, 2]' | pi-workflows run sum.workflow.py --input - --detach",
     )
@@ -63,10 +63,10 @@ def run(
 ) -> int:
     """Run a workflow file or a named workflow.
 
-    A name is looked up among the workflows of the project and of the user. Shows progress
-    until the run ends, then prints its final output. Ctrl-C detaches: the run goes
-    on. Exit code 0 when the run completed (or was detached), 1 when it ended otherwise or needs
-    somebody, 2 when the file or its input was refused.
+    A name is looked up among the workflows of the project, those of the user and those that come
+    with the package. Shows progress until the run ends, then prints its final output. Ctrl-C
+    detaches: the run goes on. Exit code 0 when the run completed (or was detached), 1 when it
+    ended otherwise or needs somebody, 2 when the file or its input was refused.
     """
     paths = user_paths()
     payload = _start_payload(workflow, read_input(input_text), project)

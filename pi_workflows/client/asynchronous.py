@@ -153,7 +153,7 @@ class LiveClient(LiveRunCalls, LiveSettingsCalls, LiveFollowUpCalls):
             expected_revision=expected_revision,
             key=idempotency_key or self._fresh_id(),
         )
-        return reply_of(await self._await_response(call))
+        return reply_of(await self._await_response(call), operation)
 
     async def watch(
         self, operation: str, *, run_id: str | None = None, payload: JsonObject | None = None

@@ -107,7 +107,7 @@ class BlockingClient(BlockingRunCalls, BlockingSettingsCalls, BlockingFollowUpCa
             )
             response = self._send(request, reply_ms, last=sending == SENDINGS_MAX)
             if response is not None:
-                return reply_of(response)
+                return reply_of(response, operation)
         raise AssertionError("the last sending answers or raises")
 
     def read_content(self, reference: JsonObject, run_id: str) -> bytes:

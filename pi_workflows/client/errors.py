@@ -35,6 +35,8 @@ _USAGE_CODES: Final = GRAPH_CODES | frozenset(
         ErrorCode.TITLE_TIMEOUT,
     }
 )
+_START: Final = "run.start"
+"""A start refuses settings that its file makes; a change refuses those that somebody asks for."""
 _EXIT_OF_CODE: Final = {
     ErrorCode.STATE_INCOMPATIBLE: ExitCode.INCOMPATIBLE_STATE,
     ErrorCode.SERVER_ALREADY_RUNNING: ExitCode.ALREADY_RUNNING,
@@ -122,14 +124,21 @@ class Refused(ClientError):
         receipt: what came with it; holds `code` where the server has one.
     """
 
-    def __init__(self, outcome: CommandOutcome, message: str, receipt: JsonObject) -> None:
+    def __init__(
+        self,
+        outcome: CommandOutcome,
+        message: str,
+        receipt: JsonObject,
+        operation: str | None = None,
+    ) -> None:
+        """`operation` is what was asked; None when it makes no difference."""
         code = receipt.get("code")
         detail = receipt.get("detail")
         known = code if isinstance(code, str) else _code_of(outcome)
         super().__init__(
             message,
             code=known,
-            exit_code=_exit_of(outcome, known),
+            exit_code=_exit_of(outcome, known, operation),
             detail=detail if isinstance(detail, str) else None,
         )
         self.outcome = outcome
@@ -149,9 +158,11 @@ def _code_of(outcome: CommandOutcome) -> str:
     }.get(outcome, "REJECTED")
 
 
-def _exit_of(outcome: CommandOutcome, code: str) -> ExitCode:
+def _exit_of(outcome: CommandOutcome, code: str, operation: str | None) -> ExitCode:
     if outcome is CommandOutcome.UNAVAILABLE:
         return ExitCode.UNAVAILABLE
     if outcome is CommandOutcome.NOT_FOUND or code in _USAGE_CODES:
+        return ExitCode.USAGE
+    if operation == _START and code == ErrorCode.SETTINGS_REJECTED:
         return ExitCode.USAGE
     return {str(key): value for key, value in _EXIT_OF_CODE.items()}.get(code, ExitCode.FAILED)

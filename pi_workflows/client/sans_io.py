@@ -108,13 +108,17 @@ def new_id() -> str:
     return os.urandom(16).hex()
 
 
-def reply_of(response: Response) -> Reply:
+def reply_of(response: Response, operation: str | None = None) -> Reply:
     """Turn a response into its reply.
+
+    Args:
+        response: what the server answered.
+        operation: what was asked; None when it makes no difference.
 
     Raises:
         Refused: the outcome is neither `accepted` nor `adopted`.
     """
     if response.outcome not in _DONE:
         text = response.error or f"the server answered {response.outcome}"
-        raise Refused(response.outcome, text, response.receipt)
+        raise Refused(response.outcome, text, response.receipt, operation)
     return Reply(response.outcome is CommandOutcome.ADOPTED, response.revision, response.receipt)

@@ -116,6 +116,14 @@ def test_an_exception_on_import_names_the_authors_line(tmp_path: Path) -> None:
     assert "loading.py" not in error.detail
 
 
+def test_a_refusal_that_is_not_of_the_graph_is_told_with_its_line_too(tmp_path: Path) -> None:
+    """A card is refused where it is made; made at import, it is that line that fails."""
+    source = "from pi_workflows import Card\n\nCard(title='\\x00', subject={}, summary='')\n"
+    error = load_failure(tmp_path / "card.workflow.py", source)
+    assert (error.code, error.line) == ("SOURCE_FAILED", 3)
+    assert error.message.startswith("card.workflow.py:3: CardRefused: ")
+
+
 def test_a_missing_import_and_a_sys_exit_are_failures_too(tmp_path: Path) -> None:
     path = tmp_path / "bad.workflow.py"
     missing = load_failure(path, "\nimport piw_no_such_module\n")

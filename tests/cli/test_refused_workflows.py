@@ -22,6 +22,7 @@ CODES: Final = sorted(
         "NOT_JSON",
         "SOURCE_FAILED",
         "SOURCE_NOT_A_WORKFLOW",
+        "SETTINGS_REJECTED",
         "SOURCE_UNKNOWN",
         "TITLE_FAILED",
         "TITLE_TIMEOUT",
