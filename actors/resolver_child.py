@@ -11,6 +11,7 @@ import trio
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.frames import FrameError, parse_canonical
+from pi_workflows.protocol.sources import loading_too_long
 from pi_workflows.protocol.version import RESOLVE_LOADING
 from runtime.line_stream import LineStream
 from runtime.process import Child, ExitStatus
@@ -73,9 +74,7 @@ async def ask_child(
         except FrameError as error:
             return unusable(error)
         return _ended(child, await child.wait(), is_loading=is_loading)
-    return NotResolved(
-        f"loading the workflow took longer than {bound_s:g} s; import less at module level."
-    )
+    return NotResolved(loading_too_long(bound_s))
 
 
 def unusable(error: Exception) -> NotResolved:

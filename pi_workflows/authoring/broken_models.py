@@ -24,13 +24,16 @@ def told_without_values(error: ValidationError) -> str:
     return f"{error.title}: {'; '.join(rules)}"
 
 
-def traceback_text(error: BaseException, begin: TracebackType | None) -> str:
+def traceback_text(
+    error: BaseException, begin: TracebackType | None, limit: int | None = None
+) -> str:
     """Return a traceback for people who ask for one, without values that a model refused.
 
     Args:
         begin: the frames to show; what led to the error keeps its own.
+        limit: how many of them at most; None is all.
     """
-    text = "".join(traceback.format_exception(type(error), error, begin))
+    text = "".join(traceback.format_exception(type(error), error, begin, limit))
     known: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in known:

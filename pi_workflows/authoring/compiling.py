@@ -5,16 +5,17 @@ workflow. Compiling runs no function of a node; it runs the files of children th
 reference.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from pi_workflows.authoring.child_rules import check_child, check_exits_used
 from pi_workflows.authoring.codec import ANY_JSON, Codec
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.definition import Definition, NodeDefinition
 from pi_workflows.authoring.errors import AuthoringError, DefinitionError, Location, Problems
-from pi_workflows.authoring.graph import INVALID, unknown_exit
+from pi_workflows.authoring.graph import INVALID
 from pi_workflows.authoring.mounts import Entry, ExitDefinition, Include, Leaving, Mounted
 from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT
 from pi_workflows.protocol.definition import (
@@ -88,11 +89,22 @@ def compile_definition(
     return compiled
 
 
-def check_includes(includes: Mapping[str, Include], problems: Problems) -> None:
-    """Note what is wrong with the children of one workflow that are there already."""
-    for mount, include in includes.items():
-        if isinstance(include.child, Definition):
-            _check_child(mount, include, include.child, problems)
+def with_children(error: DefinitionError, children: Children) -> DefinitionError:
+    """Return a refusal with what is wrong in the included workflows as well.
+
+    Args:
+        error: of `build`; as it is when nothing is known of what the workflow includes.
+        children: resolves references.
+    """
+    root = error.unfinished
+    if not isinstance(root, Definition):
+        return error
+    compiler = _Compiler(children)
+    compiler.problems.adopt(error.problems)
+    compiler.flatten(root, root.source, (_Link("", root.name, root.source.resolve()),))
+    told = DefinitionError(compiler.problems.found)
+    told.detail = error.detail
+    return told
 
 
 class _Compiler:
@@ -105,6 +117,7 @@ class _Compiler:
     def __init__(self, children: Children) -> None:
         self._children = children
         self._loaded: dict[Path, Definition[Any] | None] = {}
+        self._broken: set[Path | None] = set()
         self.problems = Problems(None)
 
     def flatten(
@@ -119,11 +132,14 @@ class _Compiler:
             found = self._child(mount, include, file, chain, problems)
             if found is None:
                 continue
+            if found.file in self._broken:
+                check_exits_used(mount, include, definition, found.child, problems)
+                continue
             run = None if found.file is None else found.file.resolve()
             link = _Link(_below(chain, mount), found.child.name, run)
             child = self.flatten(found.child, found.source, (*chain, link))
-            _check_child(mount, include, child, problems)
-            _check_exits_used(mount, include, definition, child, problems)
+            check_child(mount, include, child, problems)
+            check_exits_used(mount, include, definition, child, problems)
             graph.place(mount, include, Mounted(child, found.source, include.contract))
         self.problems.adopt(problems.found)
         return graph.definition()
@@ -168,11 +184,16 @@ class _Compiler:
                 location=include.location,
             )
             return None
-        child = self._load(path, mount, include, problems)
+        child = self._load(path, mount, include, chain, problems)
         return None if child is None else _Found(child, path, path)
 
     def _load(
-        self, path: Path, mount: str, include: Include, problems: Problems
+        self,
+        path: Path,
+        mount: str,
+        include: Include,
+        chain: tuple[_Link, ...],
+        problems: Problems,
     ) -> Definition[Any] | None:
         key = path.resolve()
         if key not in self._loaded:
@@ -181,6 +202,11 @@ class _Compiler:
                 self._loaded[key] = self._children.load(path)
             except DefinitionError as error:
                 problems.adopt(error.problems)
+                if isinstance(error.unfinished, Definition):
+                    unfinished = self._loaded[key] = error.unfinished
+                    self._broken.add(path)
+                    link = _Link(_below(chain, mount), unfinished.name, key)
+                    self.flatten(unfinished, path, (*chain, link))
             except AuthoringError as error:
                 message = f"{path.name} does not load: {error.message}"
                 problems.add("INCLUDE_UNRESOLVED", message, mount=mount, location=include.location)
@@ -319,79 +345,3 @@ def _moved(mount: str, edge: Edge) -> Edge:
     if isinstance(edge, PlainEdge):
         return PlainEdge(f"{mount}/{edge.to}")
     return SwitchEdge(edge.on, {case: f"{mount}/{to}" for case, to in edge.cases.items()})
-
-
-def _check_child(mount: str, include: Include, child: Definition[Any], problems: Problems) -> None:
-    """Note what keeps a workflow from being included here."""
-
-    def note(code: str, message: str, fix: str) -> None:
-        problems.add(code, message, mount=mount, fix=fix, location=include.location)
-
-    if include.settings is not None and child.settings is None:
-        message = f'it makes settings for workflow "{child.name}", which declares none.'
-        note("SETTINGS_MAP_WITHOUT_SETTINGS", message, "Leave settings= out.")
-    there = f"In {child.source.name}, give"
-    if not child.exits:
-        message = f'workflow "{child.name}" has no exit.'
-        note("CHILD_NO_EXIT", message, f'{there} it one: wf.exit("done", last_node).')
-    else:
-        known = {exit_.source for exit_ in child.exits.values()}
-        lost = [f'"{node_id}"' for node_id in _terminals(child) if node_id not in known]
-        if lost:
-            message = f'workflow "{child.name}" can end at {", ".join(lost)} without an exit.'
-            fix = f"{there} every node without an edge an exit."
-            note("CHILD_TERMINAL_WITHOUT_EXIT", message, fix)
-    for difference in _differences(child, include.contract):
-        message = f'workflow "{child.name}" differs from its contract: {difference}'
-        note("CONTRACT_MISMATCH", message, "Include another workflow, or give another contract.")
-
-
-def _terminals(definition: Definition[Any]) -> list[str]:
-    """Return the nodes without an edge, the known exits of its mounts among them."""
-    ids = list(definition.nodes)
-    for mount, include in definition.includes.items():
-        ids += [
-            exit_node_id(mount, name) for name in (include.shape.exits if include.shape else ())
-        ]
-    return [node_id for node_id in ids if node_id not in definition.edges]
-
-
-def _differences(child: Definition[Any], contract: Definition[Any] | None) -> list[str]:
-    if contract is None:
-        return []
-    found = []
-    if child.contract_id != contract.contract_id:
-        found.append(f"contract_id is {child.contract_id!r}, not {contract.contract_id!r}.")
-    if set(child.exits) != set(contract.exits):
-        has, wanted = (
-            ", ".join(sorted(names)) or "none" for names in (child.exits, contract.exits)
-        )
-        found.append(f"its exits are {has}, not {wanted}.")
-    if (child.input_codec is ANY_JSON) != (contract.input_codec is ANY_JSON):
-        has = "no" if child.input_codec is ANY_JSON else "an"
-        found.append(f"it declares {has} input type.")
-    return found
-
-
-def _check_exits_used(
-    mount: str,
-    include: Include,
-    parent: Definition[Any],
-    child: Definition[Any],
-    problems: Problems,
-) -> None:
-    """Note the exits that a parent takes for granted and its resolved child does not have."""
-    if include.shape is not None:
-        return  # Checked by build(); a contract's exits are compared as a whole.
-    for source in parent.edges:
-        left = exit_of(source)
-        if left is not None and left[0] == mount:
-            message = unknown_exit(left[1], child.name, child.exits)
-            if message is not None:
-                problems.add("EDGE_UNKNOWN_FROM", message, mount=mount, location=include.location)
-    for name, exit_ in parent.exits.items():
-        left = exit_of(exit_.source)
-        if left is not None and left[0] == mount:
-            message = unknown_exit(left[1], child.name, child.exits)
-            if message is not None:
-                problems.add("EXIT_UNKNOWN_NODE", message, exit_=name, location=exit_.location)

@@ -193,6 +193,16 @@ class Composition(Edges, Generic[I]):
             )
         return exits
 
+    def _named_exits(self, sound: Mapping[str, ExitDefinition]) -> dict[str, ExitDefinition]:
+        """Return all exits that were declared, those that are not sound without a source."""
+        named = {
+            name: ExitDefinition(
+                source="", codec=ANY_JSON, validate=None, location=declared.location
+            )
+            for name, declared in self._exits.items()
+        }
+        return named | dict(sound)
+
     def _exit_codec(self, source: str, codecs: Mapping[str, Codec]) -> Codec:
         left = exit_of(source)
         if left is None:

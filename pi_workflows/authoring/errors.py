@@ -77,7 +77,10 @@ class AuthoringError(Exception):
     Attributes:
         code: stable name of the reason.
         message: text for people; `str()` may put the exception's name and code before it.
+        detail: the author's part of the traceback, bounded; None when there is none.
     """
+
+    detail: str | None = None
 
     def __init__(self, code: str, message: str, shown: str | None = None) -> None:
         super().__init__(message if shown is None else shown)
@@ -90,10 +93,13 @@ class DefinitionError(AuthoringError):
 
     Attributes:
         problems: everything found, at least one, in the order of discovery.
+        unfinished: the `Definition` as far as it goes, without nodes, so that what it includes can
+            be checked too; None when nothing is known of that.
     """
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], unfinished: object = None) -> None:
         self.problems = tuple(problems)
+        self.unfinished = unfinished
         texts = [problem.text for problem in self.problems]
         shown = "\n".join(f"DefinitionError {text}" for text in texts)
         super().__init__(self.problems[0].code, "\n".join(texts), shown)
@@ -144,7 +150,6 @@ class LoadError(AuthoringError):
     Attributes:
         file: the file to blame, which may be one that the workflow file imports.
         line: line in `file`, from 1; None when no line is to blame.
-        detail: the author's part of the traceback, bounded; None when there is none.
     """
 
     def __init__(

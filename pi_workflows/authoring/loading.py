@@ -21,6 +21,8 @@ from pi_workflows.protocol.errors import ErrorCode
 
 DETAIL_CHARS_MAX: Final = 8_192
 _ERROR_CHARS_MAX: Final = 2_000
+_VOWELS: Final = "AEIOUaeiou"
+_OUR_PACKAGE: Final = Path(__file__).parents[1]
 _SERIAL: Final = itertools.count(1)
 # What an import may raise that names its place itself; all else is blamed on the file's own line.
 _ABOUT_THE_FILE: Final = (DefinitionError, LoadError, SourceUnknown)
@@ -71,7 +73,8 @@ def load_file(path: Path, source: bytes) -> Definition:
     elif workflow is None:
         found = 'does not bind "workflow"'
     else:
-        found = f'binds "workflow" to a {type(workflow).__name__}'
+        kind = type(workflow).__name__
+        found = f'binds "workflow" to {"an" if kind[0] in _VOWELS else "a"} {kind}'
     message = f"{path.name} {found}. End it with: workflow = wf.build(start=first_node)."
     raise LoadError(ErrorCode.SOURCE_NOT_A_WORKFLOW, message, file=str(path))
 
@@ -85,12 +88,13 @@ def _execute(path: Path, source: bytes) -> ModuleType:
     try:
         code = _compiled(source, str(path))
         exec(code, module.__dict__)  # noqa: S102 - running the author's file is the purpose
-    except _ABOUT_THE_FILE:
+    except _ABOUT_THE_FILE as error:
         del sys.modules[module.__name__]
+        error.detail = error.detail or _detail(path, error)
         raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code runs here
         del sys.modules[module.__name__]
-        raise _failure(path, error) from None
+        raise failure_of(path, error) from None
     return module
 
 
@@ -100,7 +104,8 @@ def _compiled(source: bytes, path: str) -> CodeType:
     return compile(source, path, "exec", dont_inherit=True)
 
 
-def _failure(path: Path, error: BaseException) -> LoadError:
+def failure_of(path: Path, error: BaseException) -> LoadError:
+    """Return the refusal of a file that raised this while it was imported."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         place = Location(error.filename, error.lineno or 1)
         text = error.msg
@@ -146,4 +151,12 @@ def _detail(path: Path, error: BaseException) -> str:
     own: TracebackType | None = error.__traceback__
     while own is not None and own.tb_frame.f_code.co_filename != str(path):
         own = own.tb_next
-    return traceback_text(error, own)[-DETAIL_CHARS_MAX:]
+    limit = None
+    if isinstance(error, _ABOUT_THE_FILE):  # What follows is how this package found it.
+        files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(own)]
+        limit = next((at for at, file in enumerate(files) if _is_ours(file)), None)
+    return traceback_text(error, own, limit)[-DETAIL_CHARS_MAX:]
+
+
+def _is_ours(file: str) -> bool:
+    return Path(file).is_relative_to(_OUR_PACKAGE)

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, cast, overload
 from typing_extensions import override
 
 from pi_workflows.authoring.callables import caller_frame, caller_location, location_of, takes
+from pi_workflows.authoring.child_rules import check_includes
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
-from pi_workflows.authoring.compiling import check_includes
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.conversation_nodes import ConversationNodes
 from pi_workflows.authoring.declaration import DeclaredNode, NodeOptions, declare_node
@@ -20,7 +20,7 @@ from pi_workflows.authoring.definition import (
     TitleCallback,
 )
 from pi_workflows.authoring.effects import EffectSpec
-from pi_workflows.authoring.errors import Location, Problems
+from pi_workflows.authoring.errors import DefinitionError, Location, Problems
 from pi_workflows.authoring.graph import INVALID, Graph
 from pi_workflows.authoring.handles import Node, Target
 from pi_workflows.authoring.mounts import ExitDefinition
@@ -292,7 +292,9 @@ class Workflow(ConversationNodes[I]):
         if start_at is not None:
             graph.check_reachable(start_at, location)
         if problems or start_at is None:
-            problems.fail()
+            exits = self._named_exits(exits)
+            unfinished = self._definition(input_codec, {}, graph, exits, start_at or "")
+            raise DefinitionError(problems.found, unfinished)
         self._built = True
         return self._definition(input_codec, codecs, graph, exits, start_at)
 
@@ -304,19 +306,20 @@ class Workflow(ConversationNodes[I]):
         exits: Mapping[str, ExitDefinition],
         start_at: str,
     ) -> Definition[I]:
+        source: object = self._source or self._location.file
         return Definition(
             name=self._name,
             contract_id=self._contract_id,
             input_codec=input_codec,
             title=_title(self._title),
-            nodes={id_: node.definition(codecs[id_]) for id_, node in self._nodes.items()},
+            nodes={id_: self._nodes[id_].definition(codec) for id_, codec in codecs.items()},
             edges=dict(graph.edges),
             start_at=start_at,
             max_steps=self._max_steps,
             presentation_prompt=cast(
                 "str | PresentationCallback | None", self._presentation_prompt
             ),
-            source=Path(self._source or self._location.file),
+            source=Path(source if isinstance(source, str | Path) else self._location.file),
             owner=self._owner,
             exits=exits,
             includes=dict(self._includes),

@@ -27,6 +27,8 @@ from runtime.exec_spawner import ExecSpawner
 from runtime.process import ChildSpec, Spawner
 
 AT_ONCE_MAX: Final = 4
+ANSWER_S: Final = 5.0
+"""How much later than its bound a child may still say where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ async def inspect(spawner: Spawner, reference: str, place: Place, bound_s: float
         "projectPath": str(place.project),
         "workflow": reference,
         "home": str(place.home),
+        "boundMs": max(1, round(bound_s * 1000)),
     }
     spec = ChildSpec.of_module(
         RESOLVER_MODULE,
@@ -113,7 +116,7 @@ async def inspect(spawner: Spawner, reference: str, place: Place, bound_s: float
     except RuntimeFault as fault:
         return _problem("unknown", ErrorCode.RESOLVER_FAILED, str(fault), None)
     try:
-        found = await ask_child(child, encode_frame(request), bound_s)
+        found = await ask_child(child, encode_frame(request), bound_s + ANSWER_S)
     finally:
         await child.stop()
     match found:

@@ -19,8 +19,12 @@ _QUOTES_HINT: Final = """; a text needs its own quotes: --input '"Ada"'"""
 
 
 def reference_of(workflow: str) -> str:
-    """Return how a server is told of a workflow: a path as an absolute one, a name as it is."""
-    if "/" in workflow or workflow.endswith(_SUFFIX):
+    """Return how a server is told of a workflow: a path as an absolute one, a name as it is.
+
+    A file here whose name has a suffix is a path, too: what is wrong with it can then be said.
+    """
+    path = Path(workflow)
+    if "/" in workflow or workflow.endswith(_SUFFIX) or (path.suffix and path.is_file()):
         return str(Path(workflow).expanduser().absolute())
     return workflow
 

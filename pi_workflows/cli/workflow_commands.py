@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from pi_workflows.cli import completion, output, workflow_pages
-from pi_workflows.cli.context import debug_option, epilog, json_option, user_home
+from pi_workflows.cli.context import debug_option, epilog, json_option, usage_problem, user_home
 from pi_workflows.cli.run_input import reference_of
 from pi_workflows.client.errors import ClientError
 from pi_workflows.protocol.canonical import JsonObject
@@ -146,14 +146,20 @@ def check(
     )
 )
 @click.argument("workflow", metavar="FILE|NAME", shell_complete=completion.workflows)
-@click.option("--mermaid", "form", flag_value="mermaid", help="Print source for Mermaid.")
-@click.option("--dot", "form", flag_value="dot", help="Print source for Graphviz.")
+@click.option("--mermaid", is_flag=True, help="Print source for Mermaid.")
+@click.option("--dot", is_flag=True, help="Print source for Graphviz.")
 @_project_option
 @_timeout_option
 @json_option("Print one document: the definition's snapshot.")
 @debug_option
 def graph(
-    *, workflow: str, form: str | None, project: Path, timeout_s: float, as_json: bool
+    *,
+    workflow: str,
+    mermaid: bool,
+    dot: bool,
+    project: Path,
+    timeout_s: float,
+    as_json: bool,
 ) -> None:
     """Draw the graph of a workflow with all it includes.
 
@@ -161,17 +167,17 @@ def graph(
     """
     from pi_workflows.cli import graph as drawing  # noqa: PLC0415 - for this command only
 
+    if mermaid + dot + as_json > 1:
+        raise usage_problem("give one of --mermaid, --dot and --json, not several")
     found = _found(workflow, project, timeout_s)
     snapshot = found["definitionSnapshot"]
     assert isinstance(snapshot, dict)
     if as_json:
         output.print_json(snapshot)
         return
-    draw = {
-        None: drawing.draw_text,
-        "mermaid": drawing.draw_mermaid,
-        "dot": drawing.draw_dot,
-    }[form]
+    draw = drawing.draw_text
+    if mermaid or dot:
+        draw = drawing.draw_mermaid if mermaid else drawing.draw_dot
     output.print_text(draw(DefinitionSnapshot.parse(snapshot)))
 
 

@@ -61,7 +61,7 @@ def problems_of(answer: JsonObject) -> list[JsonObject]:
 
 
 def problem_text(problem: JsonObject, file: str = "") -> str:
-    """Return a problem for people: `file.py:12: [CODE] subject: message`, the fix below.
+    """Return a problem for people: `file.py:12: [CODE] subject: message`, all else below.
 
     Args:
         file: which file it is of when it says none itself.
@@ -72,7 +72,8 @@ def problem_text(problem: JsonObject, file: str = "") -> str:
     subject = f"{problem['subject']}: " if "subject" in problem else ""
     fix = f"\n  {problem['fix']}" if "fix" in problem else ""
     before = f"{place}: " if place else ""
-    return safe_text(f"{before}[{problem['code']}] {subject}{problem['message']}{fix}")
+    message = "\n  ".join(line.strip() for line in str(problem["message"]).splitlines())
+    return safe_text(f"{before}[{problem['code']}] {subject}{message}{fix}")
 
 
 def _shown_path(path: str) -> str:

@@ -48,3 +48,8 @@ class SourceIdentity:
         names = ("path", "hash") if kind is SourceKind.FILE else ("id", "revision")
         ref, revision = (cast("str", stored[name]) for name in names)
         return cls(kind, ref, revision)
+
+
+def loading_too_long(bound_s: float) -> str:
+    """Return what is said of a file that has not loaded after so many seconds."""
+    return f"loading the workflow took longer than {bound_s:g} s; import less at module level."

@@ -35,7 +35,7 @@ def inspect_workflow(request: JsonObject, *, sources: Sources = DISK_SOURCES) ->
         whole = load_whole(request, sources)
         return {"outcome": "resolved", **whole.described(), **_declared(whole.definition)}
     except DefinitionError as wrong:
-        return _refused([_problem(problem) for problem in wrong.problems])
+        return _refused([_problem(problem) for problem in wrong.problems], wrong.detail)
     except LoadError as failed:
         return _refused([_load_problem(failed)], failed.detail)
     except AuthoringError as refused:

@@ -37,6 +37,7 @@ from pi_workflows.protocol.version import (
     RESOLVE_REQUEST,
     SETTINGS_CHECK,
 )
+from pi_workflows.runner import late_loading
 from pi_workflows.runner.author_errors import describe
 from pi_workflows.runner.bounded_calls import within
 from pi_workflows.runner.entry import EXIT_CHANNEL_LOST, EXIT_DONE, take_connection
@@ -91,10 +92,9 @@ def resolve(
     except _Refused as refused:
         return _refusal(refused.code, refused.message, refused.__cause__)
     except AuthoringError as refused:
-        detail = getattr(refused, "detail", None)
         worded = isinstance(refused, DefinitionError | NotJsonError)
         text = str(refused) if worded else refused.message
-        return _refusal(refused.code, text, detail or refused)
+        return _refusal(refused.code, text, refused.detail)
     except BaseException as error:  # noqa: BLE001 - foreign code; the answer must say so
         return _refusal(ErrorCode.SOURCE_FAILED, describe(error, None), error)
 
@@ -265,6 +265,14 @@ def _end_with(connection: socket.socket) -> None:
     threading.Thread(target=watch, name="resolver-channel", daemon=True).start()
 
 
+def _end_late(connection: socket.socket, speaking: threading.Lock, late: JsonObject) -> None:
+    """Answer instead of code that does not come back, unless it has just done so."""
+    if speaking.acquire(blocking=False):
+        with contextlib.suppress(OSError):
+            connection.sendall(encode_frame(late))
+        os._exit(EXIT_DONE)
+
+
 def main(arguments: Sequence[str]) -> NoReturn:
     """Answer one request and end the process, whatever threads foreign code has left."""
     connection = take_connection("pi_workflows.runner.resolver", arguments)
@@ -272,6 +280,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
         request = _receive(connection)
         _end_with(connection)
         connection.sendall(encode_frame({"outcome": RESOLVE_LOADING}))
+        speaking = threading.Lock()
+        bound_ms = request.get("boundMs")
+        if isinstance(bound_ms, int):
+            late_loading.watch(bound_ms / 1000, lambda late: _end_late(connection, speaking, late))
         answer = resolve(request)
         try:
             frame = encode_frame(answer)
@@ -281,6 +293,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
                 " large into a file and give its path."
             )
             frame = encode_frame(_refusal(ErrorCode.INPUT_REJECTED, text, None))
+        speaking.acquire()  # For good: the process ends.
         connection.sendall(frame)
     except (OSError, FrameError) as error:
         sys.stderr.write(f"resolver: the channel is lost: {error}\n")

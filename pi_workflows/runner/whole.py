@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from pi_workflows.authoring.compiling import compile_definition
+from pi_workflows.authoring.compiling import compile_definition, with_children
 from pi_workflows.authoring.definition import Definition
-from pi_workflows.authoring.loading import load_file
+from pi_workflows.authoring.errors import AuthoringError, DefinitionError
+from pi_workflows.authoring.loading import failure_of, load_file
 from pi_workflows.protocol.builtins import identity_of
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.sources import SourceIdentity
@@ -50,8 +51,8 @@ def load_whole(request: JsonObject, sources: Sources) -> WholeWorkflow:
         request: with `workflow`, `projectPath` and `home`.
 
     Raises:
-        AuthoringError: there is none, or it is wrong.
-        BaseException: whatever its code raises past the loader.
+        AuthoringError: there is none, or it is wrong, with all that is wrong in what it includes.
+        BaseException: whatever the code of an included one raises past the loader.
     """
     reference = cast("str", request["workflow"])
     project = Path(cast("str", request["projectPath"]))
@@ -59,7 +60,15 @@ def load_whole(request: JsonObject, sources: Sources) -> WholeWorkflow:
     path = sources.find(reference, project, home)
     source, sha256 = sources.identify(path)
     children = FoundChildren(sources, project, home)
-    definition = compile_definition(load_file(path, source), children, path)
+    try:
+        root = load_file(path, source)
+    except DefinitionError as error:
+        raise with_children(error, children) from None
+    except AuthoringError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - an interrupt that the file itself raises
+        raise failure_of(path, error) from None
+    definition = compile_definition(root, children, path)
     mounts = _mounts(definition, {**children.hashes, path: sha256}, sources)
     return WholeWorkflow(reference, path, identity_of(path, sha256), definition, mounts)
 

@@ -221,6 +221,7 @@ def test_an_include_is_resolved_before_the_start_used_or_not(files: Files) -> No
         "INCLUDE_UNRESOLVED",
         "INCLUDE_UNRESOLVED",
         "DEFINITION_INVALID",
+        "EXIT_UNKNOWN_NODE",
     ]
     assert problems[2].subject == 'workflow "wrong"'
     assert problems[0].text.startswith(

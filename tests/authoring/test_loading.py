@@ -161,7 +161,7 @@ def test_a_huge_error_text_is_cut(tmp_path: Path) -> None:
     ("source", "found"),
     [
         ("x = 1\n", 'does not bind "workflow"'),
-        ("workflow = 3\n", 'binds "workflow" to a int'),
+        ("workflow = 3\n", 'binds "workflow" to an int'),
         (
             "from pi_workflows import Workflow\nworkflow = Workflow('x')\n",
             'binds "workflow" to a Workflow that is not built',
