@@ -84,6 +84,15 @@ class Codec:
         except PydanticUserError:  # A type with a validator of its own, in the main.
             return None
 
+    def stored_schema(self) -> JsonObject | None:
+        """Return the JSON Schema of the stored form; None when there is none to be had."""
+        if self._adapter is None:
+            return None
+        try:
+            return self._adapter.json_schema(mode="serialization")
+        except PydanticUserError:
+            return None
+
     def _dump(self, value: object) -> JsonValue:
         if self._adapter is None:
             return plain_json(value)
@@ -111,7 +120,20 @@ def broken_rules(codec: Codec, value: JsonValue) -> list[tuple[str, str]]:
     return []
 
 
-def _broken_rule(value: JsonValue, found: ErrorDetails) -> tuple[str, str]:
+def unfit(codec: Codec, made: object) -> list[tuple[str, str]]:
+    """Return what `broken_rules` does, for a value that an author's code has made."""
+    adapter = codec._adapter  # noqa: SLF001 - of a class of this module
+    try:
+        if adapter is not None:
+            adapter.validate_python(made)
+    except ValidationError as error:
+        return [_broken_rule(made, found) for found in error.errors(include_url=False)]
+    except UnicodeEncodeError:  # The text of the mismatch names the place.
+        pass
+    return []
+
+
+def _broken_rule(value: object, found: ErrorDetails) -> tuple[str, str]:
     missing = found["type"] == "missing"
     path = location_path(value, found["loc"], missing=missing)
     return path.removeprefix("$").removeprefix(".") or "input", rule_text(found)

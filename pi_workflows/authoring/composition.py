@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, overload
+
+from typing_extensions import TypeVar
 
 from pi_workflows.authoring.callables import caller_location, with_context
 from pi_workflows.authoring.codec import ANY_JSON, Codec
@@ -18,6 +20,7 @@ from pi_workflows.authoring.rules import mapper_rule, node_name_rule, validator_
 from pi_workflows.protocol.definition import exit_of
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+S = TypeVar("S", default=Any)
 C = TypeVar("C")
 T = TypeVar("T")
 
@@ -31,7 +34,7 @@ class DeclaredExit:
     location: Location
 
 
-class Composition(Edges, Generic[I]):
+class Composition(Edges, Generic[I, S]):
     """A workflow that is being written, as far as it is made of others.
 
     Args:
@@ -50,8 +53,8 @@ class Composition(Edges, Generic[I]):
         mount: str,
         child: Definition[C],
         *,
-        input: Callable[[Ctx[I]], C] | None = None,
-        settings: Callable[[Ctx[I]], Any] | Callable[[], Any] | None = None,
+        input: Callable[[Ctx[I, S]], C] | None = None,
+        settings: Callable[[Ctx[I, S]], Any] | Callable[[], Any] | None = None,
     ) -> Mount: ...
     @overload
     def include(
@@ -59,8 +62,8 @@ class Composition(Edges, Generic[I]):
         mount: str,
         child: str | Path,
         *,
-        input: Callable[[Ctx[I]], C] | None = None,
-        settings: Callable[[Ctx[I]], Any] | Callable[[], Any] | None = None,
+        input: Callable[[Ctx[I, S]], C] | None = None,
+        settings: Callable[[Ctx[I, S]], Any] | Callable[[], Any] | None = None,
         contract: Definition[C],
     ) -> Mount: ...
     @overload
@@ -69,16 +72,16 @@ class Composition(Edges, Generic[I]):
         mount: str,
         child: str | Path,
         *,
-        input: Callable[[Ctx[I]], Any] | None = None,
-        settings: Callable[[Ctx[I]], Any] | Callable[[], Any] | None = None,
+        input: Callable[[Ctx[I, S]], Any] | None = None,
+        settings: Callable[[Ctx[I, S]], Any] | Callable[[], Any] | None = None,
     ) -> Mount: ...
     def include(
         self,
         mount: str,
         child: Any,
         *,
-        input: Callable[[Ctx[I]], Any] | None = None,  # noqa: A002 - the word authors write
-        settings: Callable[[Ctx[I]], Any] | Callable[[], Any] | None = None,
+        input: Callable[[Ctx[I, S]], Any] | None = None,  # noqa: A002 - the word authors write
+        settings: Callable[[Ctx[I, S]], Any] | Callable[[], Any] | None = None,
         contract: Any = None,
     ) -> Mount:
         """Put another workflow into this one, as if its nodes were written here.

@@ -30,8 +30,8 @@ from pi_workflows.protocol.updates import UPDATE_REFUSED
 if TYPE_CHECKING:
     from pi_workflows.authoring.command_batch import BatchCommand, BatchKind, CommandBatchResult
 
-I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
-S = TypeVar("S", default=Any)
+I_co = TypeVar("I_co", covariant=True)
+S_co = TypeVar("S_co", default=Any, covariant=True)
 T = TypeVar("T")
 
 
@@ -94,7 +94,7 @@ class EffectIdentity:
     attempt_number: int
 
 
-class Ctx(Generic[I, S]):
+class Ctx(Generic[I_co, S_co]):
     """The context of one visit of one node; read-only. The type parameters: input and settings.
 
     Only the runner makes one (a unit test of `node.fn` may). The code of an included workflow
@@ -137,7 +137,7 @@ class Ctx(Generic[I, S]):
         self,
         *,
         run_id: str,
-        input: I,  # noqa: A002 - the word authors read at `ctx.input`
+        input: I_co,  # noqa: A002 - the word authors read at `ctx.input`
         outputs: Mapping[str, JsonValue],
         results: Mapping[str, StepResult],
         visit: int,
@@ -149,7 +149,7 @@ class Ctx(Generic[I, S]):
         processes: Processes | None = None,
         batches: Batches | None = None,
         exits: Mapping[str, Mapping[str, Codec]] = MappingProxyType({}),
-        settings: SettingsCopy[S] | None = None,
+        settings: SettingsCopy[S_co] | None = None,
     ) -> None:
         self._run_id = run_id
         self._input = input
@@ -167,7 +167,7 @@ class Ctx(Generic[I, S]):
         self._settings = settings
 
     @property
-    def input(self) -> I:
+    def input(self) -> I_co:
         """The workflow's input; the same at every node of a run, or of an invocation."""
         return self._input
 
@@ -192,7 +192,7 @@ class Ctx(Generic[I, S]):
         return self._cancelled()
 
     @property
-    def settings(self) -> S:
+    def settings(self) -> S_co:
         """The settings as they were when this try began; a change since reaches the next one.
 
         Raises:
@@ -219,7 +219,7 @@ class Ctx(Generic[I, S]):
         return self._settings_copy.change_number
 
     @property
-    def _settings_copy(self) -> SettingsCopy[S]:
+    def _settings_copy(self) -> SettingsCopy[S_co]:
         if self._settings is None:
             raise SettingsMissing
         return self._settings

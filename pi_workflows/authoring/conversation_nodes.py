@@ -2,7 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Never, TypeVar, overload
+from typing import Any, Final, Never, overload
+
+from typing_extensions import TypeVar
 
 from pi_workflows.authoring.answers import After, Choices, HumanAnswer
 from pi_workflows.authoring.card import Card
@@ -26,12 +28,13 @@ from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT, TimeoutOption
 from pi_workflows.protocol.states import NodeType
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+S = TypeVar("S", default=Any)
 T = TypeVar("T")
 
 _PROMPT: Final = "the prompt"
 
 
-class ConversationNodes(Composition[I], ABC):
+class ConversationNodes(Composition[I, S], ABC):
     """A workflow that is being written, as far as its nodes talk."""
 
     @abstractmethod
@@ -46,9 +49,9 @@ class ConversationNodes(Composition[I], ABC):
         expects: str | None = None,
         validate: Callable[[T], T] | None = None,
         allowed_tools: Sequence[str] | None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, str, T]: ...
+    ) -> AskingDecorator[I, S, str, T]: ...
     @overload
     def agent(
         self,
@@ -57,9 +60,9 @@ class ConversationNodes(Composition[I], ABC):
         expects: str | None = None,
         validate: Callable[[Any], Any] | None = None,
         allowed_tools: Sequence[str] | None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, str, Any]: ...
+    ) -> AskingDecorator[I, S, str, Any]: ...
     def agent(
         self,
         *,
@@ -67,9 +70,9 @@ class ConversationNodes(Composition[I], ABC):
         expects: str | None = None,
         validate: Callable[[Any], Any] | None = None,
         allowed_tools: Sequence[str] | None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, str, Any]:
+    ) -> AskingDecorator[I, S, str, Any]:
         """Declare a step for a model, which submits JSON; its function returns the prompt.
 
         Args:
@@ -93,9 +96,9 @@ class ConversationNodes(Composition[I], ABC):
         field: str = "route",
         expects: str | None = None,
         allowed_tools: Sequence[str] | None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, str, Route[K]]:
+    ) -> AskingDecorator[I, S, str, Route[K]]:
         """Declare a step in which a model chooses where the run goes: `wf.route` takes it on.
 
         Args:
@@ -117,10 +120,10 @@ class ConversationNodes(Composition[I], ABC):
         *,
         max_chars: int | None = None,
         allowed_tools: Sequence[str] | None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
         **unknown: Never,
-    ) -> AskingDecorator[I, str, str]:
+    ) -> AskingDecorator[I, S, str, str]:
         """Declare a step whose result is the visible answer of a model, word for word.
 
         Its function returns the prompt.
@@ -142,26 +145,26 @@ class ConversationNodes(Composition[I], ABC):
         *,
         summary: str | None = None,
         answer: type[T],
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, Any, T]: ...
+    ) -> AskingDecorator[I, S, Any, T]: ...
     @overload
     def checkpoint(
         self,
         *,
         summary: str | None = None,
         answer: None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, Any, Any]: ...
+    ) -> AskingDecorator[I, S, Any, Any]: ...
     def checkpoint(
         self,
         *,
         summary: str | None = None,
         answer: Any = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, Any, Any]:
+    ) -> AskingDecorator[I, S, Any, Any]:
         """Declare a point where the run waits for an answer, which becomes the output.
 
         Its function returns what is asked, as JSON; None asks with the summary.
@@ -179,12 +182,12 @@ class ConversationNodes(Composition[I], ABC):
     def human(
         self,
         *,
-        audience: str | Callable[[Ctx[I]], str],
+        audience: str | Callable[[Ctx[I, S]], str],
         choices: Choices[K],
         on_timeout: After[K] | None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, Card, HumanAnswer[K]]:
+    ) -> AskingDecorator[I, S, Card, HumanAnswer[K]]:
         """Declare a decision of a person, which no model can take; its function returns the card.
 
         Args:
@@ -205,9 +208,9 @@ class ConversationNodes(Composition[I], ABC):
         self,
         *,
         kind: str = "progress",
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
-    ) -> AskingDecorator[I, str, Notified]:
+    ) -> AskingDecorator[I, S, str, Notified]:
         """Declare a message to the conversation that the run belongs to; no model answers it.
 
         Its function returns the text, which is trimmed and must not be blank. The message stands
@@ -225,9 +228,9 @@ class ConversationNodes(Composition[I], ABC):
         self,
         node_type: NodeType,
         asking: Asking,
-        timeout: TimeoutOption[I],
+        timeout: TimeoutOption[I, S],
         status_detail: str | None,
-    ) -> AskingDecorator[I, Any, Any]:
+    ) -> AskingDecorator[I, S, Any, Any]:
         options = NodeOptions(
             node_type=node_type, timeout=timeout, status_detail=status_detail, asking=asking
         )

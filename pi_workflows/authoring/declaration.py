@@ -4,9 +4,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pi_workflows.authoring.callables import is_async, return_type, with_context, yields
+from pi_workflows.authoring.callables import (
+    is_async,
+    location_of,
+    return_type,
+    with_context,
+    yields,
+)
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
-from pi_workflows.authoring.conversation import AgentOptions, Conversation
+from pi_workflows.authoring.contexts import wrong_contexts
+from pi_workflows.authoring.conversation import AgentOptions, Conversation, HumanOptions
 from pi_workflows.authoring.definition import Look, NodeDefinition, ShellOptions
 from pi_workflows.authoring.effects import EffectSpec, effect_problem
 from pi_workflows.authoring.errors import Location, Problems
@@ -107,6 +114,32 @@ class DeclaredNode:
         fix = "Annotate a type that pydantic knows, or leave it out to return plain JSON."
         problems.add(INVALID, message, node=self.handle.node_id, fix=fix, location=self.location)
         return ANY_JSON
+
+    def check_contexts(
+        self,
+        input_type: object,
+        settings_type: object,
+        local_names: Mapping[str, Any],
+        problems: Problems,
+    ) -> None:
+        """Note that one of its functions takes the context of another workflow.
+
+        The arguments are those of `wrong_contexts`.
+        """
+        options = self.options
+        asked = None if options.asking is None else options.asking.options
+        effect = options.effect
+        functions = (
+            self.handle.fn,
+            options.timeout,
+            options.request,
+            effect.look if isinstance(effect, EffectSpec) else None,
+            asked.audience if isinstance(asked, HumanOptions) else None,
+        )
+        for fn in functions:
+            for message in wrong_contexts(fn, input_type, settings_type, local_names):
+                location = location_of(fn) or self.location
+                problems.add(INVALID, message, node=self.handle.node_id, location=location)
 
     def definition(self, codec: Codec) -> NodeDefinition:
         """Return the node as the runner knows it; its options were found sound."""

@@ -12,13 +12,14 @@ from pi_workflows.authoring.handles import Node
 from pi_workflows.authoring.shell import Command
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+S = TypeVar("S")
 A = TypeVar("A")
 T = TypeVar("T")
 
 Declare = Callable[[Callable[..., Any]], Node[Any]]
 
 
-class NodeDecorator(Generic[I]):
+class NodeDecorator(Generic[I, S]):
     """Makes a node whose output is what the function returns."""
 
     __slots__ = ("_declare",)
@@ -27,9 +28,9 @@ class NodeDecorator(Generic[I]):
         self._declare = declare
 
     @overload
-    def __call__(self, fn: Callable[[Ctx[I]], Coroutine[Any, Any, T]]) -> Node[T]: ...
+    def __call__(self, fn: Callable[[Ctx[I, S]], Coroutine[Any, Any, T]]) -> Node[T]: ...
     @overload
-    def __call__(self, fn: Callable[[Ctx[I]], T]) -> Node[T]: ...
+    def __call__(self, fn: Callable[[Ctx[I, S]], T]) -> Node[T]: ...
     @overload
     def __call__(self, fn: Callable[[], Coroutine[Any, Any, T]]) -> Node[T]: ...
     @overload
@@ -43,7 +44,7 @@ class NodeDecorator(Generic[I]):
         return self._declare(fn)
 
 
-class ShellDecorator(Generic[I, T]):
+class ShellDecorator(Generic[I, S, T]):
     """Makes a node whose function returns the command; the output is parsed from its result."""
 
     __slots__ = ("_declare",)
@@ -52,9 +53,9 @@ class ShellDecorator(Generic[I, T]):
         self._declare = declare
 
     @overload
-    def __call__(self, fn: Callable[[Ctx[I]], Command]) -> Node[T]: ...
+    def __call__(self, fn: Callable[[Ctx[I, S]], Command]) -> Node[T]: ...
     @overload
-    def __call__(self, fn: Callable[[Ctx[I]], Coroutine[Any, Any, Command]]) -> Node[T]: ...
+    def __call__(self, fn: Callable[[Ctx[I, S]], Coroutine[Any, Any, Command]]) -> Node[T]: ...
     @overload
     def __call__(self, fn: Callable[[], Command]) -> Node[T]: ...
     @overload
@@ -68,7 +69,7 @@ class ShellDecorator(Generic[I, T]):
         return self._declare(fn)
 
 
-class AskingDecorator(Generic[I, A, T]):
+class AskingDecorator(Generic[I, S, A, T]):
     """Makes a node whose function returns what is asked or said; the output is the answer."""
 
     __slots__ = ("_declare",)
@@ -77,9 +78,9 @@ class AskingDecorator(Generic[I, A, T]):
         self._declare = declare
 
     @overload
-    def __call__(self, fn: Callable[[Ctx[I]], A]) -> Node[T]: ...
+    def __call__(self, fn: Callable[[Ctx[I, S]], A]) -> Node[T]: ...
     @overload
-    def __call__(self, fn: Callable[[Ctx[I]], Coroutine[Any, Any, A]]) -> Node[T]: ...
+    def __call__(self, fn: Callable[[Ctx[I, S]], Coroutine[Any, Any, A]]) -> Node[T]: ...
     @overload
     def __call__(self, fn: Callable[[], A]) -> Node[T]: ...
     @overload

@@ -191,9 +191,14 @@ class SourceUnknown(AuthoringError):
 
 
 class SettingsRejected(AuthoringError):
-    """Settings do not fit their model, would be altered by it, or are too large."""
+    """Settings do not fit their model, would be altered by it, or are too large.
+
+    Attributes:
+        why: the rule that is broken, without the workflow's name.
+    """
 
     def __init__(self, workflow_name: str, why: str) -> None:
+        self.why = why
         code = ErrorCode.SETTINGS_REJECTED
         message = f'workflow "{workflow_name}": its settings are rejected: {why}'
         super().__init__(code, message, f"SettingsRejected [{code}] {message}")

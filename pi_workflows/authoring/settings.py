@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from pi_workflows.authoring.callables import caller_location, is_async, takes, yields
-from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType, broken_rules
+from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType, broken_rules, unfit
+from pi_workflows.authoring.contexts import UNDECLARED
 from pi_workflows.authoring.errors import Location, NotJsonError, Problems, SettingsRejected
+from pi_workflows.authoring.settings_shape import leads_somewhere
 from pi_workflows.protocol.canonical import JsonValue, canonical_bytes
 from pi_workflows.protocol.errors import ErrorCode
 from pi_workflows.protocol.settings_rules import (
@@ -92,9 +94,10 @@ class Settings(Generic[S]):
 
     Args:
         model: type of the settings, usually a pydantic model.
-        initial: what they are when a run, or an invocation, begins; or a function of the input,
-            or of nothing, that gives it within 30 seconds.
-        paths: rules that `allow` makes; without one nobody may change anything.
+        initial: what they are when a run, or an invocation, begins; `Workflow` checks it. Or a
+            function of the input, or of nothing, that gives it within 30 seconds.
+        paths: rules that `allow` makes, of parts that the model has; without one nobody may
+            change anything.
         description: what they are for, shown to those who change them; None says nothing.
         validate_change: looks at a change and raises to refuse it; None refuses none that the
             model accepts.
@@ -153,7 +156,9 @@ class SettingsDefinition:
         try:
             value = self.codec.dump(made, where="the initial settings")
         except NotJsonError as error:
-            raise SettingsRejected(self.workflow_name, error.message) from error
+            broken = unfit(self.codec, made)
+            why = _model_says(broken) if broken else error.message
+            raise SettingsRejected(self.workflow_name, why) from error
         size = len(canonical_bytes(value))
         if size > SETTINGS_BYTES_MAX:
             text = f"they have {size} bytes of JSON, and at most {SETTINGS_BYTES_MAX} are allowed."
@@ -169,9 +174,9 @@ class SettingsDefinition:
             SettingsRejected: the model refuses or would alter them.
             BaseException: from `validate_change`, which refuses the change so.
         """
-        broken = [f"{path}: {rule}" for path, rule in broken_rules(self.codec, after)]
+        broken = broken_rules(self.codec, after)
         if broken:
-            raise SettingsRejected(self.workflow_name, "\n  ".join(["its model says:", *broken]))
+            raise SettingsRejected(self.workflow_name, _model_says(broken))
         loaded = self.codec.load(after)
         try:
             unaltered = canonical_bytes(self.codec.dump(loaded, where="settings"))
@@ -201,17 +206,15 @@ def settings_definition(
     if not isinstance(settings, Settings):
         note("settings is what Settings(Model, initial=...) gives.")
         return None
-    for broken in _broken(settings):
-        note(broken)
     rules, wrong = _rules(settings)
-    for broken in wrong:
+    for broken in (*_broken(settings), *wrong):
         note(broken)
     try:
         codec = Codec(settings.model)
     except UndeclarableType as error:
         note(f"its settings have no JSON form: {error}")
         codec = ANY_JSON
-    return SettingsDefinition(
+    found = SettingsDefinition(
         workflow_name=workflow_name,
         codec=codec,
         initial=settings.initial,
@@ -219,6 +222,34 @@ def settings_definition(
         validate_change=settings.validate_change,
         location=location,
     )
+    for broken in _misfits(settings, found):
+        note(broken)
+    return found
+
+
+def _misfits(settings: Settings[Any], found: SettingsDefinition) -> Iterator[str]:
+    """Yield what of a declaration does not fit its model."""
+    shape = found.codec.stored_schema() if found.rules.paths else None
+    for rule in found.rules.paths:
+        if shape is not None and not leads_somewhere(shape, rule.tokens):
+            label = found.codec.label
+            yield f'the settings path "{rule.path}" leads nowhere: {label} has no such part.'
+    if not callable(settings.initial):
+        try:
+            found.accept(settings.initial)
+        except SettingsRejected as error:
+            yield f"its initial settings do not fit: {error.why}"
+
+
+def settings_type(given: object, known: SettingsDefinition | None) -> Any:  # noqa: ANN401
+    """Return the type of what a workflow was given as settings; `Any` when it could not be read.
+
+    Args:
+        known: what `settings_definition` made of it.
+    """
+    if given is None:
+        return UNDECLARED
+    return Any if known is None else known.codec.declared
 
 
 def _broken(settings: Settings[Any]) -> Iterator[str]:
@@ -247,9 +278,9 @@ def _rules(settings: Settings[Any]) -> tuple[SettingsRules, list[str]]:
         if not isinstance(given, Allow):
             wrong.append("paths of settings is a list of what allow(...) gives.")
             continue
-        rule = _rule(given)
-        if isinstance(rule, str):
-            wrong.append(rule)
+        rule, broken = _rule(given)
+        wrong += broken
+        if rule is None:
             continue
         known = sound.setdefault(rule.tokens, rule)
         if known.actors != rule.actors:
@@ -257,25 +288,29 @@ def _rules(settings: Settings[Any]) -> tuple[SettingsRules, list[str]]:
     return SettingsRules(tuple(sound.values()), settings.description), wrong
 
 
-def _rule(given: Allow) -> PathRule | str:
-    """Return a rule, or what is wrong with it."""
+def _rule(given: Allow) -> tuple[PathRule | None, list[str]]:
+    """Return a rule, and all that is wrong with it; None when something is."""
+    wrong: list[str] = []
     try:
         pointer_tokens(given.path)
     except PointerInvalid as error:
-        return f"a settings path is wrong: {error}."
+        wrong.append(f"a settings path is wrong: {error}.")
     if not given.actors:
-        return f'allow("{given.path}") says nothing; give read=, add=, remove= or replace=.'
-    actors = {}
+        wrong.append(f'allow("{given.path}") says nothing; give read=, add=, remove= or replace=.')
+    actors: dict[Permission, frozenset[ActorType]] = {}
     for permission, names in given.actors.items():
+        where = f'{permission.value} of the settings path "{given.path}"'
         listed = isinstance(names, Sequence) and not isinstance(names, str)
         if not listed or not names:
-            text = "is a list of at least one actor"
-            return f'{permission.value} of the settings path "{given.path}" {text}.'
+            wrong.append(f"{where} is a list of at least one actor.")
+            continue
         try:
             actors[permission] = actors_of(names)
         except ValueError:
-            return (
-                f'{permission.value} of the settings path "{given.path}" names an unknown actor; '
-                f"actors are: {_ACTORS}."
-            )
-    return PathRule(given.path, actors)
+            wrong.append(f"{where} names an unknown actor; actors are: {_ACTORS}.")
+    return None if wrong else PathRule(given.path, actors), wrong
+
+
+def _model_says(broken: Sequence[tuple[str, str]]) -> str:
+    """Return the rules of a model that settings break, one in a line."""
+    return "\n  ".join(["its model says:", *(f"{path}: {rule}" for path, rule in broken)])

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class SettingsCopy(Generic[T]):
+class SettingsCopy(Generic[T_co]):
     """The settings that one try of a node runs with; later changes do not reach it.
 
     Attributes:
@@ -17,4 +17,4 @@ class SettingsCopy(Generic[T]):
 
     scope_id: str
     change_number: int
-    value: T
+    value: T_co

@@ -10,6 +10,7 @@ from pi_workflows.authoring.context import Ctx
 from pi_workflows.protocol.canonical import INTEGER_MAX
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ Timeout: TypeAlias = DefaultTimeout | Unlimited | Fixed | Computed
 Budget: TypeAlias = float | timedelta | Unlimited | None
 """Seconds, a duration, or no limit."""
 TimeoutOption: TypeAlias = (
-    Budget | DefaultTimeout | Callable[[Ctx[I]], Budget | Coroutine[Any, Any, Budget]]
+    Budget | DefaultTimeout | Callable[[Ctx[I, S]], Budget | Coroutine[Any, Any, Budget]]
 )
 
 DEFAULT_TIMEOUT = DefaultTimeout()

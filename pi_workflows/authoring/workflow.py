@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast, overload
+from typing import Any, cast, overload
 
-from typing_extensions import override
+from typing_extensions import TypeVar, override
 
 from pi_workflows.authoring.callables import caller_frame, caller_location, location_of, takes
 from pi_workflows.authoring.child_rules import check_includes
 from pi_workflows.authoring.codec import ANY_JSON, Codec, UndeclarableType
 from pi_workflows.authoring.context import Ctx
+from pi_workflows.authoring.contexts import UNDECLARED
 from pi_workflows.authoring.conversation_nodes import ConversationNodes
 from pi_workflows.authoring.declaration import DeclaredNode, NodeOptions, declare_node
 from pi_workflows.authoring.decorators import NodeDecorator, ShellDecorator
@@ -34,7 +35,7 @@ from pi_workflows.authoring.rules import (
     title_rule,
     workflow_name_rule,
 )
-from pi_workflows.authoring.settings import Settings, settings_definition
+from pi_workflows.authoring.settings import Settings, settings_definition, settings_type
 from pi_workflows.authoring.shell import OUTPUT_CHARS_DEFAULT, ShellResult
 from pi_workflows.authoring.timeouts import DEFAULT_TIMEOUT, TimeoutOption
 from pi_workflows.authoring.updates import LineParser, UpdateLines
@@ -42,17 +43,19 @@ from pi_workflows.protocol.definition import MAX_STEPS_DEFAULT
 from pi_workflows.protocol.states import NodeType
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
+S = TypeVar("S", default=Any)
 T = TypeVar("T")
 
 
-class Workflow(ConversationNodes[I]):
+class Workflow(ConversationNodes[I, S]):
     """A workflow being written: decorate functions, draw edges between their handles, `build()`.
 
     Problems are collected while it is written, so that `build()` names all of them at once.
 
     Args:
         name: 1 to 128 of `A-Z a-z 0-9 . _ -`.
-        input: type of the input, usually a pydantic model; None takes any JSON.
+        input: type of the input, usually a pydantic model; None takes any JSON, which a node
+            reads as `Ctx[Any]`.
         title: text for one run's listing, or a function of (input) or (input, name) giving text
             or None.
         max_steps: recorded attempts after which a run fails; at least 1.
@@ -60,12 +63,13 @@ class Workflow(ConversationNodes[I]):
         presentation_prompt: text, or a function of (input, final output) giving text or None.
         source: the workflow's own file, `__file__`, by which a run that includes it pins it; the
             file of this call when unsaid.
-        settings: what may be changed while a run goes on; None for nothing.
+        settings: what may be changed while a run goes on, read as `Ctx[Input, Model]`; None for
+            nothing.
     """
 
     @overload
     def __init__(
-        self: "Workflow[Any]",
+        self: "Workflow[None, None]",
         name: str,
         *,
         input: None = None,
@@ -74,7 +78,33 @@ class Workflow(ConversationNodes[I]):
         contract_id: str | None = None,
         presentation_prompt: str | Callable[[Any, Any], str | None] | None = None,
         source: str | Path | None = None,
-        settings: Settings[Any] | None = None,
+        settings: None = None,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Workflow[None, S]",
+        name: str,
+        *,
+        input: None = None,
+        title: str | Callable[[Any], str | None] | Callable[[Any, str], str | None] | None = None,
+        max_steps: int = MAX_STEPS_DEFAULT,
+        contract_id: str | None = None,
+        presentation_prompt: str | Callable[[Any, Any], str | None] | None = None,
+        source: str | Path | None = None,
+        settings: Settings[S],
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: "Workflow[I, None]",
+        name: str,
+        *,
+        input: type[I],
+        title: str | Callable[[I], str | None] | Callable[[I, str], str | None] | None = None,
+        max_steps: int = MAX_STEPS_DEFAULT,
+        contract_id: str | None = None,
+        presentation_prompt: str | Callable[[I, Any], str | None] | None = None,
+        source: str | Path | None = None,
+        settings: None = None,
     ) -> None: ...
     @overload
     def __init__(
@@ -87,7 +117,7 @@ class Workflow(ConversationNodes[I]):
         contract_id: str | None = None,
         presentation_prompt: str | Callable[[I, Any], str | None] | None = None,
         source: str | Path | None = None,
-        settings: Settings[Any] | None = None,
+        settings: Settings[S],
     ) -> None: ...
     def __init__(
         self,
@@ -122,14 +152,15 @@ class Workflow(ConversationNodes[I]):
             if broken is not None:
                 self._problems.add(INVALID, broken, location=self._location)
         self._settings = settings_definition(name, settings, self._problems)
+        self._settings_type = settings_type(settings, self._settings)
 
     def compute(
         self,
         *,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
         retry: Retry | None = None,
-    ) -> NodeDecorator[I]:
+    ) -> NodeDecorator[I, S]:
         """Declare a node that only computes: it may run again after a crash.
 
         Args:
@@ -146,10 +177,10 @@ class Workflow(ConversationNodes[I]):
     def settings_route(
         self,
         *,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
         retry: Retry | None = None,
-    ) -> NodeDecorator[I]:
+    ) -> NodeDecorator[I, S]:
         """Declare a compute node that chooses by settings, always the newest.
 
         When they change while it runs, it alone runs again before its output counts.
@@ -172,11 +203,11 @@ class Workflow(ConversationNodes[I]):
         self,
         *,
         effect: EffectSpec[I] | None = None,
-        request: Callable[[Ctx[I]], Any] | None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        request: Callable[[Ctx[I, S]], Any] | None = None,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
         retry: Retry | None = None,
-    ) -> NodeDecorator[I]:
+    ) -> NodeDecorator[I, S]:
         """Declare a node that changes the world outside.
 
         Args:
@@ -204,38 +235,38 @@ class Workflow(ConversationNodes[I]):
         *,
         effect: EffectSpec[I] | None = None,
         parse: None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
         updates: LineParser | UpdateLines | None = None,
         retry: Retry | None = None,
-    ) -> ShellDecorator[I, ShellResult]: ...
+    ) -> ShellDecorator[I, S, ShellResult]: ...
     @overload
     def shell(
         self,
         *,
         effect: EffectSpec[I] | None = None,
         parse: Callable[[ShellResult], T],
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
         updates: LineParser | UpdateLines | None = None,
         retry: Retry | None = None,
-    ) -> ShellDecorator[I, T]: ...
+    ) -> ShellDecorator[I, S, T]: ...
     def shell(
         self,
         *,
         effect: EffectSpec[I] | None = None,
         parse: Callable[[ShellResult], Any] | None = None,
-        timeout: TimeoutOption[I] = DEFAULT_TIMEOUT,
+        timeout: TimeoutOption[I, S] = DEFAULT_TIMEOUT,
         status_detail: str | None = None,
         allow_nonzero_exit: bool = False,
         max_output_chars: int = OUTPUT_CHARS_DEFAULT,
         updates: LineParser | UpdateLines | None = None,
         retry: Retry | None = None,
-    ) -> ShellDecorator[I, Any]:
+    ) -> ShellDecorator[I, S, Any]:
         """Declare a node that runs a command; its function returns the `Command`.
 
         Args:
@@ -280,6 +311,9 @@ class Workflow(ConversationNodes[I]):
         if not codecs:
             message = "it has no nodes; decorate a function with @wf.compute()."
             problems.add(INVALID, message, location=self._location)
+        input_type = UNDECLARED if self._input is None else input_codec.declared
+        for node in self._nodes.values():
+            node.check_contexts(input_type, self._settings_type, frame.f_locals, problems)
         declared = {node_id: codec.declared for node_id, codec in codecs.items()}
         graph = Graph(self._owner, declared, self._includes, problems)
         for edge in self._edges:

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 import pytest
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pi_workflows import (
     Allow,
@@ -230,7 +230,7 @@ def test_initial_settings_are_a_value_or_made_of_the_input(initial: Any) -> None
 
 @pytest.mark.parametrize(
     "initial",
-    [5, lambda: {"lane": "none"}, lambda: Tune(note="x" * SETTINGS_BYTES_MAX)],
+    [lambda: 5, lambda: {"lane": "none"}, lambda: Tune(note="x" * SETTINGS_BYTES_MAX)],
     ids=["no model", "an unknown member", "too large"],
 )
 def test_initial_settings_that_do_not_fit_are_rejected(initial: Any) -> None:  # noqa: ANN401
@@ -239,6 +239,94 @@ def test_initial_settings_that_do_not_fit_are_rejected(initial: Any) -> None:  #
         definition.begin_settings({"lane": "normal"})
     assert caught.value.code == "SETTINGS_REJECTED"
     assert 'workflow "tune"' in caught.value.message
+
+
+def test_initial_settings_name_the_rules_that_they_break() -> None:
+    definition = tuned(Settings(Tune, initial=cast("Any", lambda: {"lane": "wild", "note": 5})))
+    with pytest.raises(SettingsRejected) as caught:
+        definition.begin_settings({"lane": "normal"})
+    assert caught.value.why.splitlines() == [
+        "its model says:",
+        "  lane: Input should be 'normal' or 'careful'",
+        "  note: Input should be a valid string",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("initial", "says"),
+    [
+        (5, "input: Input should be a valid dictionary or instance of Tune"),
+        ({"lane": 3}, "lane: Input should be 'normal' or 'careful'"),
+        (Tune(note="x" * SETTINGS_BYTES_MAX), "bytes of JSON"),
+    ],
+    ids=["no model", "an unknown member", "too large"],
+)
+def test_a_constant_that_does_not_fit_is_found_when_it_is_declared(
+    initial: object, says: str
+) -> None:
+    message = refused(initial=initial)
+    assert message.startswith("its initial settings do not fit: ")
+    assert says in message
+
+
+class Limit(BaseModel):
+    cpu: int = 1
+
+
+class Wide(BaseModel):
+    limit: Limit | None = None
+    named: dict[str, Limit] = {}
+    listed: list[Limit] = []
+    pair: tuple[int, Limit] = (1, Limit())
+    anything: Any = None
+    wire: int = Field(default=1, alias="onWire")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/limit/cpu",
+        "/named/x/cpu",
+        "/listed/-",
+        "/listed/0/cpu",
+        "/pair/1/cpu",
+        "/anything/at/all",
+        "/onWire",
+    ],
+)
+def test_a_path_to_what_the_model_may_hold_is_sound(path: str) -> None:
+    rules = [allow(path, replace=["human"])]
+    tuned_by(Settings(Wide, initial=Wide(), paths=rules))
+
+
+@pytest.mark.parametrize(
+    "path", ["/nope", "/limit/nope", "/limit/cpu/deep", "/named/x/nope", "/listed/cpu", "/wire"]
+)
+def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
+    settings = Settings(Wide, initial=Wide(), paths=[allow(path, replace=["human"])])
+    text = f'the settings path "{path}" leads nowhere: Wide has no such part.'
+    assert codes(lambda: tuned_by(settings)) == [("DEFINITION_INVALID", text)]
+
+
+def tuned_by(settings: Settings[Any]) -> Definition[Any]:
+    wf = Workflow("wide", settings=settings)
+
+    @wf.compute()
+    def node() -> int:
+        return 1
+
+    return wf.build(start=node)
+
+
+def test_everything_wrong_with_one_rule_is_told() -> None:
+    rule = allow("lane", read=["nobody"], add=[], replace=["human"])
+    settings = Settings(Tune, initial=Tune(), paths=[rule])
+    found = [message for _, message in codes(lambda: tuned_by(settings))]
+    assert [
+        any(word in message for message in found)
+        for word in ("begins with", "unknown actor", "at least one actor")
+    ] == [True, True, True]
 
 
 def check(

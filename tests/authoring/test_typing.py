@@ -14,6 +14,8 @@ from typing import Final
 import pytest
 from mypy import api
 
+from tests.authoring.context_snippets import CONTEXT_SNIPPETS
+
 ROOT: Final = Path(__file__).parents[2]
 
 HEAD: Final = """
@@ -23,7 +25,7 @@ from typing import Any
 from pydantic import BaseModel
 from pi_workflows import (
     After, Card, Choices, Command, Ctx, HumanAnswer, Node, Notified, Route, ShellResult,
-    StepResult, Workflow, choice, idempotent, manual, text_input,
+    Settings, StepResult, Workflow, choice, idempotent, manual, text_input,
 )
 
 class In(BaseModel):
@@ -39,6 +41,9 @@ class Next(StrEnum):
 
 class Other(StrEnum):
     again = "again"
+
+class Tune(BaseModel):
+    lane: Next = Next.again
 
 class Noted(Route[Next]):
     note: str
@@ -302,15 +307,6 @@ wf.switch(fan, "$.x", {"a": "b"})  # error: dict-item
 wf.on_outcome(fan, ok="judge")  # error: arg-type
 wf.build(start="fan")  # error: arg-type
 """,
-    "context_of_another_input": """
-@wf.compute()  # error: arg-type
-def use(ctx: Ctx[Elsewhere]) -> int:
-    return 1
-
-@wf.shell(effect=manual("x"))  # error: arg-type
-def run(ctx: Ctx[Elsewhere]) -> Command:
-    return Command("true")
-""",
     "shell_that_returns_no_command": """
 @wf.shell(effect=manual("x"))  # error: arg-type
 def run(ctx: Ctx[In]) -> str:
@@ -331,7 +327,8 @@ EXAMPLES: Final = {
     path.name.removesuffix(".py").replace(".", "_"): path.read_text()
     for path in sorted((ROOT / "examples").glob("*.py"))
 }
-TEXTS: Final = {name: HEAD + text for name, text in SNIPPETS.items()} | EXAMPLES
+SNIPPED: Final = {name: HEAD + text for name, text in (SNIPPETS | CONTEXT_SNIPPETS).items()}
+TEXTS: Final = SNIPPED | EXAMPLES
 
 REPORTED: Final = re.compile(r"(\w+)\.py:(\d+): error: .*\[([a-z-]+)\]$")
 

@@ -65,9 +65,10 @@ def parent(*, rounds: int = 1, child_steps: int = 100, max_steps: int = 100) -> 
     def look(ctx: Ctx[Any]) -> str:
         return f"bug {ctx.visit}"
 
-    fix = wf.include(
-        "fix", built, input=lambda ctx: RepairIn(issue=ctx.output(look), tries=ctx.input or 2)
-    )
+    def given(ctx: Ctx[Any]) -> RepairIn:
+        return RepairIn(issue=ctx.output(look), tries=ctx.input or 2)
+
+    fix = wf.include("fix", built, input=given)
 
     @wf.compute()
     def judge(ctx: Ctx[Any]) -> Route[Next]:
