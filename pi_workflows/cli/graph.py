@@ -138,6 +138,8 @@ def _kind(graph: DefinitionSnapshot, node: SnapshotNode) -> str:
         return f"into {graph.mounts[node.node_id].name}"
     if node.role is MountRole.EXIT:
         return f"out of {graph.mounts[node.mount_path].name}"
+    if node.settings_route:
+        return f"{node.node_type}, settings route"
     if node.effect_type is None:
         return node.node_type
     return safe_line(f"{node.node_type}, {node.effect_recovery} {node.effect_type}")

@@ -10,6 +10,7 @@ from pi_workflows.cli.render import duration, table, text_of
 from pi_workflows.cli.views import member
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.definition import DefinitionSnapshot, SnapshotNode
+from pi_workflows.protocol.settings_rules import SettingsRules
 from pi_workflows.protocol.sources import BUILTIN_PREFIX, SourceIdentity, SourceKind
 
 if TYPE_CHECKING:
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
 
 _DIGITS: Final = 12
 """How much of a digest people are shown."""
+
+
+_BOUNDS: Final = {
+    "minimum": "≥",
+    "exclusiveMinimum": ">",
+    "maximum": "≤",
+    "exclusiveMaximum": "<",
+    "minLength": "length ≥",
+    "maxLength": "length ≤",
+    "minItems": "items ≥",
+    "maxItems": "items ≤",
+}
+"""Keywords of JSON Schema, as people are shown them."""
 
 
 def named(workflow: "NamedWorkflow") -> JsonObject:
@@ -115,12 +129,14 @@ def show_page(found: JsonObject) -> str:
         ("settings", text_of(None if graph.settings is None else graph.settings.description)),
     ]
     lines = [safe_line(graph.name), *(f"  {name:<10} {text}" for name, text in facts if text)]
-    lines += ["", "input", *_input_lines(found.get("inputSchema"))]
+    lines += ["", "input", *_field_lines(found.get("inputSchema"))]
     stored = [node for node in _listed(snapshot, "nodes") if "role" not in node]
     nodes = [_node_row(graph.nodes[str(node["id"])], node) for node in stored]
     lines += ["", table(("NODE", "TYPE", "TIMEOUT", "EFFECT", "TRIES"), nodes)]
     lines += _exit_lines(member(found, "exits"))
     lines += _mount_lines(found, graph)
+    if "settingsSchema" in found:
+        lines += ["", "settings", *_field_lines(found["settingsSchema"])]
     lines += _settings_lines(graph)
     return "\n".join(lines)
 
@@ -158,8 +174,8 @@ def _node_row(node: SnapshotNode, stored: JsonObject) -> tuple[str, ...]:
     )
 
 
-def _input_lines(schema: JsonValue) -> Iterator[str]:
-    """Yield one line per field of an input model; the schema itself where it is no object."""
+def _field_lines(schema: JsonValue) -> Iterator[str]:
+    """Yield one line per field of a model; the schema itself where it is no object."""
     if not isinstance(schema, dict):
         yield "  any JSON"
         return
@@ -172,17 +188,22 @@ def _input_lines(schema: JsonValue) -> Iterator[str]:
         told = field if isinstance(field, dict) else {}
         needed = isinstance(required, list) and name in required
         rest = "required" if needed else f"default {json_text(told.get('default'))}"
-        yield f"  {safe_line(name)}: {_kind(told)}, {rest}"
+        yield f"  {safe_line(name)}: {_kind(told, member(schema, '$defs'))}, {rest}"
 
 
-def _kind(field: JsonObject) -> str:
+def _kind(field: JsonObject, named: JsonObject) -> str:
+    """Return what a field may hold; `named` are the models that it may refer to."""
     either = field.get("anyOf")
     if isinstance(either, list):
-        return " or ".join(_kind(one) for one in either if isinstance(one, dict))
+        return " or ".join(_kind(one, named) for one in either if isinstance(one, dict))
     reference = field.get("$ref")
     if isinstance(reference, str):
-        return safe_line(reference.rpartition("/")[2])
-    return text_of(field.get("format") or field.get("type") or field.get("enum") or "any JSON")
+        name = reference.rpartition("/")[2]
+        choices = member(named, name).get("enum")
+        return safe_line(name) if choices is None else f"one of {json_text(choices)}"
+    kind = field.get("format") or field.get("type") or field.get("enum") or "any JSON"
+    bounds = [f"{sign} {json_text(field[key])}" for key, sign in _BOUNDS.items() if key in field]
+    return " ".join([text_of(kind), *bounds])
 
 
 def _exit_lines(exits: JsonObject) -> Iterator[str]:
@@ -203,10 +224,18 @@ def _mount_lines(found: JsonObject, graph: DefinitionSnapshot) -> Iterator[str]:
 
 
 def _settings_lines(graph: DefinitionSnapshot) -> Iterator[str]:
-    if graph.settings is None:
-        return
-    yield from ("", "settings that may be changed")
-    for rule in graph.settings.paths:
+    for mount, rules in [("", graph.settings), *_settings_of_mounts(graph)]:
+        if rules is not None:
+            of = f" of {safe_line(mount)}" if mount else ""
+            yield from ("", f"settings{of} that may be changed", *_rule_lines(rules))
+
+
+def _settings_of_mounts(graph: DefinitionSnapshot) -> list[tuple[str, SettingsRules | None]]:
+    return [(path, mount.settings) for path, mount in sorted(graph.mounts.items())]
+
+
+def _rule_lines(rules: SettingsRules) -> Iterator[str]:
+    for rule in rules.paths:
         may = "; ".join(
             f"{permission.value} by {', '.join(sorted(actor.value for actor in actors))}"
             for permission, actors in rule.actors.items()

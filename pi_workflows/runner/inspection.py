@@ -51,6 +51,8 @@ def _declared(definition: Definition) -> JsonObject:
     declared: JsonObject = {"exits": exits}
     if definition.input_codec is not ANY_JSON:
         declared["inputSchema"] = definition.input_codec.schema()
+    if definition.settings is not None:
+        declared["settingsSchema"] = definition.settings.codec.schema()
     title = definition.title
     if title is not None:
         declared["title"] = title if isinstance(title, str) else None

@@ -252,6 +252,61 @@ def test_show_tells_all_that_is_declared(invoke: "Invoke", project: Path) -> Non
     assert "  any JSON" in own
 
 
+STEERED = """from pi_workflows import Ctx, Route, Settings, Workflow, allow
+from enum import StrEnum
+from typing import Annotated, Any
+from pydantic import BaseModel, Field
+class Lane(StrEnum):
+    QUICK = "quick"
+    SLOW = "slow"
+class Kept(BaseModel):
+    lane: Lane = Lane.QUICK
+    rest: Annotated[float, Field(ge=0, lt=60)] = 1
+class Given(BaseModel):
+    rounds: Annotated[int, Field(ge=1, le=9)] = 2
+    name: Annotated[str, Field(min_length=1)]
+kept = Settings(Kept, initial=Kept(), paths=[allow("/lane", read=["human"], replace=["human"])])
+wf = Workflow("steered", settings=kept{options})
+@wf.settings_route()
+def choose(ctx: Ctx[Any]) -> Route[Lane]:
+    return Route(route=Lane.QUICK)
+@wf.compute()
+def end() -> int:
+    return 1
+wf.route(choose, {{Lane.QUICK: end, Lane.SLOW: end}})
+{more}
+"""
+
+
+def test_show_and_graph_tell_ranges_and_all_settings(
+    invoke: "Invoke", paths: "StatePaths"
+) -> None:
+    """Those of an included workflow as well."""
+    del paths
+    inner = 'wf.exit("done", end)\nworkflow = wf.build(start=choose)'
+    Path("inner.workflow.py").write_text(STEERED.format(options="", more=inner))
+    outer = 'mount = wf.include("mount", "./inner.workflow.py")\nwf.edge(end, mount)\n'
+    build = "workflow = wf.build(start=choose)"
+    Path("outer.workflow.py").write_text(
+        STEERED.format(options=", input=Given", more=f"{outer}{build}")
+    )
+    shown = invoke("workflows", "show", "outer.workflow.py")
+    assert shown.exit_code == 0, shown.output
+    lines = shown.stdout.splitlines()
+    for line in (
+        "  rounds: integer ≥ 1 ≤ 9, default 2",
+        "  name: string length ≥ 1, required",
+        '  lane: one of ["quick", "slow"], default "quick"',
+        "  rest: number ≥ 0 < 60, default 1",
+        "settings that may be changed",
+        "settings of mount that may be changed",
+    ):
+        assert line in lines, shown.stdout
+    assert lines.count("  /lane: read by human; replace by human") == 2
+    drawn = invoke("workflows", "graph", "outer.workflow.py").stdout
+    assert "choose  compute, settings route" in drawn
+
+
 def test_show_for_programs_is_the_definition(invoke: "Invoke") -> None:
     shown: Any = json.loads(invoke("workflows", "show", "builtin:monitor", "--json").stdout)
     assert shown["workflowName"] == "monitor"
