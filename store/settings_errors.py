@@ -16,9 +16,11 @@ class SettingsUnknownError(Rejected):
         """`scope_id` is what was asked for; None asked for the run's own settings."""
         if scope_id is None:
             text = f"the workflow of {run_id} declares no settings of its own"
+            more = "those of what it includes, if any"
         else:
             text = f"{run_id} has no settings {scope_id}"
-        super().__init__(f"{text}; those that it has: pi-workflows settings show {run_id}")
+            more = "the ids of those that it has"
+        super().__init__(f"{text}; {more}: pi-workflows settings show {run_id}")
 
 
 class SettingsStaleError(Rejected):

@@ -1,5 +1,6 @@
 """Reads the input of a run: JSON text of the command line, of a file or of standard input."""
 
+import math
 import sys
 from pathlib import Path
 from typing import Final
@@ -51,11 +52,23 @@ def read_input(text: str | None, *, option: str = "--input") -> JsonValue:
         cause = str(error).removeprefix("not JSON: ")
         message = f"{source} is not JSON: {cause}{hint}"
         raise usage_problem(message, ErrorCode.NOT_JSON) from error
-    place = _too_big(value, "$")
-    if place is not None:
-        message = f"{source}: the integer at {place} is beyond 2^53-1; give it as a text"
-        raise usage_problem(message, ErrorCode.PAYLOAD_INVALID)
+    require_numbers(value, source)
     return value
+
+
+def require_numbers(value: JsonValue, source: str) -> None:
+    """Refuse a value with a number that no frame can carry.
+
+    Args:
+        source: what the error calls it.
+
+    Raises:
+        ClientError: there is one; the message names its place.
+    """
+    found = _too_big(value, "$")
+    if found is not None:
+        message = f"{source}: {found}; give it as a text"
+        raise usage_problem(message, ErrorCode.PAYLOAD_INVALID)
 
 
 def _source(text: str, option: str) -> tuple[str, bytes]:
@@ -73,9 +86,11 @@ def _source(text: str, option: str) -> tuple[str, bytes]:
 
 
 def _too_big(value: JsonValue, path: str) -> str | None:
-    """Return the place of the first integer that no frame can carry; None without one."""
+    """Say where the first number stands that no frame can carry; None without one."""
     if isinstance(value, int) and not -INTEGER_MAX <= value <= INTEGER_MAX:
-        return path
+        return f"the integer at {path} is beyond 2^53-1"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"the number at {path} is beyond a double"
     members: list[tuple[str, JsonValue]] = []
     if isinstance(value, dict):
         members = [(f"{path}.{name}", member) for name, member in value.items()]

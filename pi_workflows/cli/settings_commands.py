@@ -15,7 +15,7 @@ from pi_workflows.cli.context import (
     usage_problem,
     user_paths,
 )
-from pi_workflows.cli.run_input import read_input
+from pi_workflows.cli.run_input import read_input, require_numbers
 from pi_workflows.protocol.canonical import (
     CanonicalError,
     JsonObject,
@@ -23,8 +23,10 @@ from pi_workflows.protocol.canonical import (
     canonical_text,
     parse_json,
 )
+from pi_workflows.protocol.errors import ErrorCode
 
 _SOURCE: Final = "cli"
+_NO_NUMBERS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _HEADERS: Final = ("CHANGE", "WHEN", "WHO", "FROM", "PATCH")
 
 
@@ -52,7 +54,8 @@ def settings() -> None:
 def show(*, run_id: str, scope: str | None, as_json: bool) -> None:
     """Show the settings of a run and of what it includes.
 
-    Each invocation of an included workflow has its own; the newest is last.
+    Each invocation of an included workflow has its own; the newest is last. All of them are shown
+    to you, whatever their rules let patches read.
     """
     with client_of(user_paths()) as client:
         found = client.settings(run_id, scope)
@@ -181,7 +184,8 @@ def _patch(assignments: Sequence[str], patch_text: str | None) -> list[JsonObjec
         raise usage_problem("say it with POINTER=VALUE or with --patch, not with both")
     patch = read_input(patch_text, option="--patch")
     if not isinstance(patch, list) or not all(isinstance(item, dict) for item in patch):
-        raise usage_problem("--patch is a list of operations (RFC 6902)")
+        text = "--patch is a list of operations (RFC 6902)"
+        raise usage_problem(text, ErrorCode.SETTINGS_PATCH_INVALID)
     return [item for item in patch if isinstance(item, dict)]
 
 
@@ -189,8 +193,14 @@ def _assignment(text: str) -> JsonObject:
     pointer, equals, value = text.partition("=")
     if not equals or not (pointer == "" or pointer.startswith("/")):
         raise usage_problem('write POINTER=VALUE, and begin the pointer with "/": /lane=careful')
+    if value in _NO_NUMBERS:
+        raise usage_problem(
+            f"{pointer}: JSON has no number {value}; a text needs its own quotes: "
+            f"'{pointer}=\"{value}\"'"
+        )
     try:
         parsed: JsonValue = parse_json(value)
     except CanonicalError:
         parsed = value
+    require_numbers(parsed, pointer or "the whole")
     return {"op": "add", "path": pointer, "value": parsed}

@@ -46,6 +46,7 @@ _FIELDS: Final[Mapping[str, frozenset[str]]] = {
 _INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 _END: Final = "-"
 _SHOWN_CHARS: Final = 64
+_OVERWRITES: Final = ", and what is added would replace what stands there"
 
 
 class PatchRefused(ValueError):
@@ -200,7 +201,9 @@ class _Work:
         self._apply(operation, "remove", None, path)
 
     def _add(self, operation: Operation, value: JsonValue) -> None:
-        self._require(operation, operation.path, self._added_as(operation))
+        needed = self._added_as(operation)
+        overwrites = needed is Permission.REPLACE
+        self._require(operation, operation.path, needed, _OVERWRITES if overwrites else "")
         self._check_place(operation)
         self._apply(operation, "add", value)
 
@@ -231,11 +234,13 @@ class _Work:
             why = "its parent is neither an object nor a list"
         raise operation.refused(ErrorCode.SETTINGS_PATCH_FAILED, why)
 
-    def _require(self, operation: Operation, path: Tokens, permission: Permission) -> None:
+    def _require(
+        self, operation: Operation, path: Tokens, permission: Permission, reason: str = ""
+    ) -> None:
         author = self._author
         if author is None or author.rules.allow(path, permission, author.actor):
             return
-        why = f"{author.actor.value} may not {permission.value} there"
+        why = f"{author.actor.value} may not {permission.value} there{reason}"
         raise operation.refused(ErrorCode.SETTINGS_DENIED, why)
 
     def _find(self, operation: Operation, path: Tokens) -> JsonValue:

@@ -111,6 +111,14 @@ def test_a_whole_patch_its_scope_and_expectation_are_passed_on(
         (("--patch", '{"op": "add"}'), "list of operations"),
         (("--patch", "[1]"), "list of operations"),
         (("/lane=x", "--expect", "-1"), "expect"),
+        (("/lane=NaN",), """/lane: JSON has no number NaN; a text needs its own quotes"""),
+        (("/lane=-Infinity",), "/lane: JSON has no number -Infinity"),
+        (("/lane=1e999",), "/lane: the number at $ is beyond a double; give it as a text"),
+        (("/lane=[1, 9007199254740993]",), "/lane: the integer at $[1] is beyond 2^53-1"),
+        (
+            ("--patch", '[{"value": 1e999}]'),
+            "--patch: the number at $[0].value is beyond a double",
+        ),
     ],
 )
 def test_a_change_that_cannot_be_meant_is_a_usage_error(
@@ -119,6 +127,12 @@ def test_a_change_that_cannot_be_meant_is_a_usage_error(
     result = invoke("settings", "change", "r1", *arguments)
     assert result.exit_code == 2
     assert says in result.stderr
+
+
+def test_a_patch_that_is_no_list_has_the_code_of_a_patch(invoke: Invoke) -> None:
+    result = invoke("settings", "change", "r1", "--patch", "{}", "--json")
+    assert result.exit_code == 2
+    assert json.loads(result.stdout)["error"]["code"] == "SETTINGS_PATCH_INVALID"
 
 
 def test_history_shows_who_changed_what(serve: Serve, invoke: Invoke) -> None:

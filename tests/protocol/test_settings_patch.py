@@ -109,6 +109,18 @@ def test_an_addition_that_overwrites_needs_replace() -> None:
     assert inserted == {**DOCUMENT, "notes": ["zero", "first", "second", "last"]}
 
 
+def test_a_denied_addition_says_that_it_would_replace() -> None:
+    with pytest.raises(PatchRefused) as replacing:
+        patched([add("/lane", "careful")], rule("", "add"))
+    with pytest.raises(PatchRefused) as adding:
+        patched([add("/fresh", 1)], rule("", "replace"))
+    assert str(replacing.value) == (
+        "operation 1 (add /lane): human may not replace there, "
+        "and what is added would replace what stands there"
+    )
+    assert str(adding.value) == "operation 1 (add /fresh): human may not add there"
+
+
 def test_each_operation_is_authorised_against_the_document_as_it_then_stands() -> None:
     """What was added by the first operation exists for the second."""
     only_add = rule("", "add")

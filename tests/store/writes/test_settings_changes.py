@@ -39,6 +39,14 @@ def test_a_run_begins_with_its_settings_at_change_zero_and_without_an_event(
     sound(run)
 
 
+def test_a_change_that_alters_nothing_takes_a_number_too(run: WrittenRun) -> None:
+    run.begin()
+    change(run)
+    assert change(run, request="request-2", made_of=1).change_number == 2
+    assert scopes(run) == [("run-1:$root:1", "", 1, 2)]
+    sound(run)
+
+
 def test_change_n_is_revision_n_and_one_event(run: WrittenRun) -> None:
     """The run itself has not moved: a runner at work is not disturbed.
 
@@ -119,10 +127,14 @@ def test_settings_that_are_not_there_cannot_be_changed(
 ) -> None:
     run.begin()
     plain = store.create("run-2").begin()
-    with pytest.raises(SettingsUnknownError):
+    with pytest.raises(SettingsUnknownError) as none:
         change(plain)
+    assert str(none.value) == (
+        "the workflow of run-2 declares no settings of its own; "
+        "those of what it includes, if any: pi-workflows settings show run-2"
+    )
     for scope in ("run-1:sub:1", "run-2:$root:1", ""):
-        with pytest.raises(SettingsUnknownError):
+        with pytest.raises(SettingsUnknownError, match="the ids of those that it has"):
             change(run, scope=scope)
     with pytest.raises(RunUnknownError):
         change(WrittenRun(store, "run-3"))
