@@ -29,7 +29,8 @@ def assert_parked(home: Home, run_id: str, file: Path) -> None:
     assert (display["status"], display["code"]) == ("queued", "workflowSourceChanged")
     assert display["next"] == f"pi-workflows resume {run_id}"
     assert str(file) in display["reason"]
-    assert "Restore it and resume the run, or cancel the run" in display["reason"]
+    assert display["first"] == "restore the source"
+    assert "Restore it, then resume the run; or cancel the run and start" in display["reason"]
     assert home.database.rows(PARKED, run_id) == [("parked", "workflowSourceChanged")]
 
 

@@ -68,7 +68,9 @@ def test_output_that_the_node_does_not_declare_fails_the_node_and_says_so(
     run_id, effect = stranded
     resolve(home, effect, "--applied", "--output", "[1]")
     home.await_status(run_id, "failed")
-    assert "EFFECT_OUTPUT_REFUSED" in home.show(run_id)["error"]
+    error = home.show(run_id)["error"]
+    assert "EFFECT_OUTPUT_REFUSED" in error
+    assert ": output: Input should be" in error
     home.assert_verified()
 
 

@@ -44,20 +44,24 @@ class _Standstill:
         code: stable name of the reason.
         reason: what blocks it and what to do, for people.
         next: the command to run next.
+        first: what has to be done before that command helps; None when nothing has.
     """
 
     code: str
     reason: str
     next: str
+    first: str | None = None
 
 
 _RESUME: Final = "pi-workflows resume {run_id}"
 _BLOCKED: Final = {
     ParkReason.SOURCE_CHANGED: _Standstill(
         ParkReason.SOURCE_CHANGED.value,
-        "the workflow's source is no longer the one this run was started with; restore it and "
-        f"resume the run ({_RESUME}), or cancel it (pi-workflows cancel {{run_id}})",
+        "the workflow's source is not the one this run was made with; restore it, then resume "
+        f"the run ({_RESUME}); or cancel it (pi-workflows cancel {{run_id}}) and start the source "
+        "as it now is anew (pi-workflows run)",
         _RESUME,
+        "restore the source",
     ),
     ParkReason.NO_PROGRESS: _Standstill(
         ParkReason.NO_PROGRESS.value,
@@ -80,6 +84,11 @@ _AMBIGUOUS: Final = _Standstill(
     "itself; look there, then say what you found (pi-workflows effects {run_id} names it), or "
     "cancel the run (pi-workflows cancel {run_id})",
     "pi-workflows effects {run_id}",
+)
+_PAUSED_AND_AMBIGUOUS: Final = _Standstill(
+    _AMBIGUOUS.code,
+    f"{_AMBIGUOUS.reason}; besides, it was paused: when that is said, resume it ({_RESUME})",
+    _AMBIGUOUS.next,
 )
 _PAUSED: Final = _Standstill(
     "paused",
@@ -117,11 +126,13 @@ def display_status(run: SummaryRow, now: int) -> DisplayStatus:
 
 
 def display(run: SummaryRow, now: int, *, words: str | None = None) -> JsonObject:
-    """Return `{status, code?, reason?, next?, retryAt?, controls}`.
+    """Return `{status, paused?, code?, reason?, first?, next?, retryAt?, controls}`.
 
     `code`, `reason` and `next` are there exactly when the run needs somebody: a stable name of
-    what blocks it, the same for people, and the command to run next. `retryAt` is there when the
-    scheduler is holding the run back after a death.
+    what blocks it, the same for people, and the command to run next; `first` when something has
+    to be done before that command helps. `paused` is there, and true, when a run that is shown as
+    ambiguous was paused too. `retryAt` is there when the scheduler is holding the run back after
+    a death.
 
     Args:
         now: UTC epoch ms.
@@ -129,11 +140,15 @@ def display(run: SummaryRow, now: int, *, words: str | None = None) -> JsonObjec
     """
     status = display_status(run, now)
     shown: JsonObject = {"status": status.value}
+    if status is DisplayStatus.AMBIGUOUS and run.paused:
+        shown["paused"] = True
     standstill = _standstill(run, status)
     if standstill is not None:
         facts = {"run_id": run.run_id, "deaths": run.deaths, "kind": run.request_kind}
         shown["code"] = standstill.code
         shown["reason"] = _in_words(words, standstill, standstill.reason.format(**facts))
+        if standstill.first is not None:
+            shown["first"] = standstill.first
         shown["next"] = standstill.next.format(**facts)
     elif _is_held_back(run, status, now):
         assert run.available_at is not None
@@ -141,6 +156,13 @@ def display(run: SummaryRow, now: int, *, words: str | None = None) -> JsonObjec
     listed: list[JsonValue] = [*_controls(run, status)]
     shown["controls"] = listed
     return shown
+
+
+def standing(run: SummaryRow, now: int) -> str:
+    """Return the word for people: the display status, `parked` for what nobody starts again."""
+    status = display_status(run, now)
+    parked = status is DisplayStatus.QUEUED and _standstill(run, status) is not None
+    return "parked" if parked else status.value
 
 
 def _is_served(run: SummaryRow, now: int) -> bool:
@@ -161,7 +183,7 @@ def _is_held_back(run: SummaryRow, status: DisplayStatus, now: int) -> bool:
 def _standstill(run: SummaryRow, status: DisplayStatus) -> _Standstill | None:
     match status:
         case DisplayStatus.AMBIGUOUS:
-            return _AMBIGUOUS
+            return _PAUSED_AND_AMBIGUOUS if run.paused else _AMBIGUOUS
         case DisplayStatus.PAUSED if run.error_code in _BLOCKED:
             return _paused_and_blocked(_BLOCKED[ParkReason(run.error_code)])
         case DisplayStatus.PAUSED:
@@ -176,7 +198,9 @@ def _standstill(run: SummaryRow, status: DisplayStatus) -> _Standstill | None:
 
 def _paused_and_blocked(blocked: _Standstill) -> _Standstill:
     """A resume ends both; what blocks has to be mended before."""
-    return _Standstill(_PAUSED.code, f"it was paused; besides, {blocked.reason}", blocked.next)
+    return _Standstill(
+        _PAUSED.code, f"it was paused; besides, {blocked.reason}", blocked.next, blocked.first
+    )
 
 
 def _in_words(words: str | None, standstill: _Standstill, reason: str) -> str:

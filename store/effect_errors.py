@@ -1,6 +1,6 @@
 """Why an effect cannot be taken or resolved; all are `Rejected`: nothing was written."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pi_workflows.protocol.errors import ErrorCode
@@ -25,10 +25,18 @@ class EffectSettledError(Rejected):
     code: ClassVar[str] = ErrorCode.EFFECT_SETTLED
     wire_names: ClassVar[Mapping[str, str]] = {"status": "status", "verb": "verb"}
 
-    def __init__(self, status: EffectStatus, verb: str | None) -> None:
-        """`verb` is what an operator had said; None when nobody was asked."""
-        how = f"was resolved before as {verb} and" if verb is not None else "was settled and"
-        super().__init__(f"the effect {how} is {status} now; that stands")
+    def __init__(self, status: EffectStatus, verb: str | None, others: Sequence[str] = ()) -> None:
+        """Tell what stands.
+
+        Args:
+            status: of the effect.
+            verb: what an operator had said; None when nobody was asked.
+            others: what was said differently then, under the same verb.
+        """
+        how = f"was resolved before as {verb}" if verb is not None else "was settled"
+        if others:
+            how = f"{how}, with another {' and another '.join(others)},"
+        super().__init__(f"the effect {how} and is {status} now; that stands")
         self.status = status
         self.verb = verb
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.errors import ErrorCode
-from pi_workflows.protocol.states import EffectStatus
+from pi_workflows.protocol.states import EffectStatus, RunStatus
 from pi_workflows.protocol.timestamps import rfc3339
 from store import list_cursor, runs
 from store.errors import Rejected
@@ -32,6 +32,7 @@ class ListedRow:
 
     effect_id: str
     run_id: str
+    run_status: RunStatus
     effect_type: str
     idempotency_key: str
     status: EffectStatus
@@ -45,7 +46,8 @@ class ListedRow:
 # Local effects of the store are settled when they are written; only a run's own list would show
 # them. A key that the engine made for a node is a JSON list, theirs are not.
 SELECT_OPEN: Final = """
-    SELECT e.effect_id, r.run_id, e.effect_type, e.idempotency_key, e.status,
+    SELECT e.effect_id, r.run_id, r.status AS run_status, e.effect_type, e.idempotency_key,
+           e.status,
            json_extract(CAST(b.content AS TEXT), '$.recovery') AS recovery,
            e.attempt_count, e.next_attempt_at, e.created_at, e.updated_at
       FROM effects AS e
@@ -57,7 +59,8 @@ SELECT_OPEN: Final = """
 """
 
 SELECT_OPEN_OF_RUN: Final = """
-    SELECT e.effect_id, r.run_id, e.effect_type, e.idempotency_key, e.status,
+    SELECT e.effect_id, r.run_id, r.status AS run_status, e.effect_type, e.idempotency_key,
+           e.status,
            json_extract(CAST(b.content AS TEXT), '$.recovery') AS recovery,
            e.attempt_count, e.next_attempt_at, e.created_at, e.updated_at
       FROM runs AS r
@@ -69,7 +72,8 @@ SELECT_OPEN_OF_RUN: Final = """
 """
 
 SELECT_ALL_OF_RUN: Final = """
-    SELECT e.effect_id, r.run_id, e.effect_type, e.idempotency_key, e.status,
+    SELECT e.effect_id, r.run_id, r.status AS run_status, e.effect_type, e.idempotency_key,
+           e.status,
            json_extract(CAST(b.content AS TEXT), '$.recovery') AS recovery,
            e.attempt_count, e.next_attempt_at, e.created_at, e.updated_at
       FROM runs AS r
@@ -138,6 +142,7 @@ def _item(row: ListedRow) -> JsonObject:
     item: JsonObject = {
         "effectId": row.effect_id,
         "runId": row.run_id,
+        "runStatus": row.run_status.value,
         "effectType": row.effect_type,
         "recovery": row.recovery,
         "status": row.status.value,

@@ -176,7 +176,17 @@ def _adopt(tx: Transaction, effect: EffectRow, run: RunRow, resolution: Resoluti
         return
     if said is None and effect.status in {EffectStatus.PENDING, EffectStatus.APPLYING}:
         raise EffectNotAmbiguousError(effect.status, run.run_id)
-    raise EffectSettledError(effect.status, None if said is None else str(said["verb"]))
+    if said is None:
+        raise EffectSettledError(effect.status, None)
+    raise EffectSettledError(effect.status, str(said["verb"]), _others(said, _words(resolution)))
+
+
+def _others(said: JsonObject, words: JsonObject) -> list[str]:
+    """Return what else than the verb differs; nothing where the verbs do."""
+    if said["verb"] != words["verb"]:
+        return []
+    names = {"reason": "reason", "outputDigest": "output"}
+    return [names[key] for key in names if said.get(key) != words.get(key)]
 
 
 def _said_before(reading: Reading, effect: EffectRow) -> JsonObject | None:

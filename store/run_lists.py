@@ -104,7 +104,8 @@ def page(
     Args:
         limit: how many items at most; brought into 1 to 256. Large items make the page shorter.
         cursor: `nextCursor` of the page before; None begins with the newest run.
-        status: only runs that are shown so; None means any.
+        status: only runs that are shown so, and for `paused` also ambiguous ones that were
+            paused; None means any.
         project_path: only runs of this canonical path; None means any.
 
     Returns:
@@ -152,6 +153,8 @@ def _places(reading: Reading, wanted: _Filter, after: PlaceRow, limit: int) -> l
 def _matches(run: SummaryRow, wanted: _Filter, now: int) -> bool:
     if wanted.project_path is not None and run.project_path != wanted.project_path:
         return False
+    if wanted.status is DisplayStatus.PAUSED and run.paused:
+        return True  # Also one that is shown as ambiguous, which beats a pause.
     return wanted.status is None or display_status(run, now) is wanted.status
 
 

@@ -14,10 +14,12 @@ from store import (
     resources,
     run_queue,
     run_recovering,
+    run_summaries,
     runs,
     settings_scopes,
 )
 from store.authority import Operation, Permit, holding, require_actor, revise
+from store.display import standing
 from store.errors import Rejected, StaleResourceError
 from store.resources import run_event
 from store.run_recovering import RecoveryLink
@@ -43,9 +45,9 @@ class RunNotEndedError(Rejected):
         "revision": "revision",
     }
 
-    def __init__(self, run: RunRow, revision: int) -> None:
+    def __init__(self, run: RunRow, revision: int, standing: str) -> None:
+        """`standing` is the word that people see for where the run stands."""
         run_id, status = run.run_id, run.status
-        standing = "paused" if run.paused else status
         super().__init__(
             f"{run_id} has not ended: it is {standing}; look with: pi-workflows show {run_id}, or "
             f"end it with: pi-workflows cancel {run_id}"
@@ -162,7 +164,7 @@ def restart_run(
     if child is not None and permit.expected_revision in {child.parent_run_revision, revision}:
         return _reply(tx, child, adopted=True)
     if permit.expected_revision != revision:
-        raise StaleResourceError(permit.expected_revision, revision, what="run")
+        raise StaleResourceError(permit.expected_revision, revision, what=f"run {parent.run_id}")
     _require_over(tx, parent, revision)
     link = None
     if recovery_message_id is not None:
@@ -177,7 +179,8 @@ def _require_over(tx: Transaction, parent: RunRow, revision: int) -> None:
     """Refuse to restart what may still be going on."""
     queued = run_queue.find(tx, parent.run_id)
     if not parent.terminal or (queued is not None and queued.status not in _SETTLED):
-        raise RunNotEndedError(parent, revision)
+        facts = run_summaries.require(tx, parent.run_id)
+        raise RunNotEndedError(parent, revision, standing(facts, tx.now))
     if not effect_rows.unsettled(tx, parent.resource_id):
         return
     effect, *_ = unresolved(tx, parent.resource_id, limit=_EFFECTS_READ)

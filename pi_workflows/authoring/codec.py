@@ -108,15 +108,16 @@ class Codec:
         return stored
 
 
-def broken_rules(codec: Codec, value: JsonValue) -> list[tuple[str, str]]:
+def broken_rules(codec: Codec, value: JsonValue, *, whole: str = "input") -> list[tuple[str, str]]:
     """Return (path, rule) for everything in a JSON value that the declared type refuses.
 
-    The path is a field as pydantic names it (`items[0].name`), or `input` for the whole value.
+    The path is a field as pydantic names it (`items[0].name`), or `whole` for the whole value.
     """
     try:
         codec.load(value)
     except ValidationError as error:
-        return [_broken_rule(value, found) for found in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        return [_broken_rule(value, rule, whole) for rule in found]
     return []
 
 
@@ -133,10 +134,10 @@ def unfit(codec: Codec, made: object) -> list[tuple[str, str]]:
     return []
 
 
-def _broken_rule(value: object, found: ErrorDetails) -> tuple[str, str]:
+def _broken_rule(value: object, found: ErrorDetails, whole: str = "input") -> tuple[str, str]:
     missing = found["type"] == "missing"
     path = location_path(value, found["loc"], missing=missing)
-    return path.removeprefix("$").removeprefix(".") or "input", rule_text(found)
+    return path.removeprefix("$").removeprefix(".") or whole, rule_text(found)
 
 
 def _validated(adapter: TypeAdapter[Any], value: object) -> object:

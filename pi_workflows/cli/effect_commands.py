@@ -19,9 +19,10 @@ from pi_workflows.cli.overriding import override
 from pi_workflows.client.blocking import BlockingClient
 from pi_workflows.protocol.canonical import CanonicalError, JsonObject, JsonValue, parse_json
 from pi_workflows.protocol.errors import ErrorCode, ExitCode
-from pi_workflows.protocol.states import EffectStatus
+from pi_workflows.protocol.states import TERMINAL_RUN_STATUSES, EffectStatus
 
 _LIST: Final = "list"
+_TWICE: Final = "if the action did happen, trying again makes it happen twice"
 _VERBS: Final = ("applied", "rejected", "retry")
 _HEADERS: Final = ("EFFECT", "STATUS", "TRIES", "SINCE", "RECOVERY", "TYPE", "NODE", "RUN")
 
@@ -84,11 +85,15 @@ def list_effects(*, run_id: str | None, settled_too: bool, as_json: bool) -> Non
         return
     rows = [_row(effect) for effect in listed]
     output.print_text(render.table(_HEADERS, rows))
-    if any(effect.get("status") == EffectStatus.AMBIGUOUS for effect in listed):
+    ambiguous = [effect for effect in listed if effect.get("status") == EffectStatus.AMBIGUOUS]
+    if ambiguous:
+        ended = [effect.get("runStatus") in TERMINAL_RUN_STATUSES for effect in ambiguous]
         output.tell(
             "ambiguous: look there, then say what you found: pi-workflows effects resolve EFFECT "
-            "--applied|--rejected|--retry --reason TEXT"
+            f"--applied|--rejected{'' if all(ended) else '|--retry'} --reason TEXT"
         )
+        if any(ended) and not all(ended):
+            output.tell("--retry is refused where the run has ended")
 
 
 @effects.command(
@@ -143,7 +148,8 @@ def resolve(
         if not applied:
             raise usage_problem("--output goes with --applied only")
         payload["output"] = _parsed(output_text)
-    if retry and not _agreed(yes=yes):
+    asks_back = retry and not yes and _somebody_can_answer()
+    if asks_back and not click.confirm(f"{_TWICE}. Try again?", err=True):
         output.tell("nothing was changed")
         return ExitCode.FAILED
     with client_of(user_paths()) as client:
@@ -152,6 +158,7 @@ def resolve(
         output.print_json(receipt)
     else:
         _tell(receipt)
+    _note(given[0], warned=asks_back, has_output=output_text is not None)
     return ExitCode.OK
 
 
@@ -163,15 +170,6 @@ def _parsed(text: str) -> JsonValue:
         hint = "a text needs its own quotes: --output '\"sent\"'"
         message = f"--output is not JSON: {cause}; {hint}"
         raise usage_problem(message, ErrorCode.NOT_JSON) from error
-
-
-def _agreed(*, yes: bool) -> bool:
-    """Warn of a duplicate; ask back where somebody can answer."""
-    warning = "if the action did happen, trying again makes it happen twice"
-    if yes or not _somebody_can_answer():
-        output.tell(f"note: {warning}")
-        return True
-    return click.confirm(f"{warning}. Try again?", err=True)
 
 
 def _somebody_can_answer() -> bool:
@@ -208,6 +206,14 @@ def _row(effect: JsonObject) -> Sequence[str]:
         render.text_of(effect.get("nodeId")),
         render.text_of(effect.get("runId")),
     )
+
+
+def _note(verb: str, *, warned: bool, has_output: bool) -> None:
+    """Say what the word that was taken brings along, unless the question has said it."""
+    if verb == "retry" and not warned:
+        output.tell(f"note: {_TWICE}")
+    if verb == "applied" and not has_output:
+        output.tell("note: without --output its node ends with null as its output")
 
 
 def _tell(receipt: JsonObject) -> None:

@@ -100,16 +100,24 @@ def workflow_name(facts: JsonObject, title: str = "title") -> str:
 
 
 def shown_status(facts: JsonObject) -> str:
-    """Return the one word for people: the display status, else the durable one.
+    """Return the word for people: the display status, else the durable one.
 
-    What scripts see as `queued` with a reason needs somebody and is `parked` here.
+    What scripts see as `queued` with a reason needs somebody and is `parked` here. An ambiguous
+    run that was paused too says both.
     """
     display = facts.get("display")
     if not isinstance(display, dict):
         return text_of(facts.get("status"))
     if display.get("status") == DisplayStatus.QUEUED and display.get("reason") is not None:
         return PARKED
-    return text_of(display.get("status"))
+    besides = ", paused" if display.get("paused") is True else ""
+    return f"{text_of(display.get('status'))}{besides}"
+
+
+def next_step(display: JsonObject) -> str:
+    """Return what a person does next: the command, behind what it needs first; empty if none."""
+    command, first = text_of(display.get("next")), text_of(display.get("first"))
+    return f"{first}, then {command}" if command and first else command
 
 
 def step_line(step: JsonObject) -> str:
@@ -208,7 +216,7 @@ def _standstill(display: JsonValue, retrying: JsonValue) -> list[str]:
             f"{code}: {text_of(display['reason'])}" if code else text_of(display["reason"]),
         ]
     if display.get("next") is not None:
-        lines.append(f"next: {text_of(display['next'])}")
+        lines.append(f"next: {next_step(display)}")
     if display.get("retryAt") is not None:
         is_asked = isinstance(retrying, dict) and retrying.get("asked") is True
         cause = "failed try" if retrying is not None else "death"

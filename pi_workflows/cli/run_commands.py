@@ -31,6 +31,7 @@ _RESUMED: Final = {
     "resumable": "{run_id} goes on; come back with: pi-workflows watch {run_id}",
     "alreadyRunning": "{run_id} runs already; come back with: pi-workflows watch {run_id}",
 }
+_WHY: Final = ("code", "reason", "first", "next")
 _RESUMED_ELSE: Final = "{run_id} waits for an answer; look with: pi-workflows show {run_id}"
 
 
@@ -263,7 +264,7 @@ def _document(client: BlockingClient, run_id: str, ending: "Ending") -> JsonObje
             document[name] = state[name]
     if ending.remark:
         display = views.member(state, "display")
-        document |= {name: display[name] for name in ("code", "reason", "next") if name in display}
+        document |= {name: display[name] for name in _WHY if name in display}
     return document
 
 

@@ -136,7 +136,7 @@ def _tell_next_commands(runs: list[JsonObject]) -> None:
             output.tell(
                 f"{render.text_of(run.get('runId'))} stands still"
                 f" ({render.text_of(display.get('code'))});"
-                f" next: {render.text_of(display.get('next'))}"
+                f" next: {render.next_step(display)}"
             )
 
 

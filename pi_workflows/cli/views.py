@@ -3,7 +3,7 @@
 from typing import Final
 
 from pi_workflows.cli.output import safe_text
-from pi_workflows.cli.render import text_of
+from pi_workflows.cli.render import next_step, text_of
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.states import DisplayStatus, ParkReason
 
@@ -62,17 +62,20 @@ def remark_of(view: JsonObject) -> str:
     reason = text_of(member(view, "display").get("reason"))
     because = f" ({reason})" if reason else ""
     if status == DisplayStatus.AMBIGUOUS:
+        is_paused = member(view, "display").get("paused") is True
+        standing = "paused and ambiguous" if is_paused else "ambiguous"
         return (
-            f"{run_id} is parked: nobody knows whether {_ambiguous_effects(view)} happened, and "
-            f"it is not tried again by itself. Look there, then: pi-workflows effects {run_id}"
+            f"{run_id} is {standing}: nobody knows whether {_ambiguous_effects(view)} happened, "
+            f"and it is not tried again by itself. Look there, then: pi-workflows effects {run_id}"
             f"; give it up with: pi-workflows cancel {run_id}"
         )
     if status == DisplayStatus.WAITING:
         return f"{run_id} waits{because}. Come back with: pi-workflows watch {run_id}"
     if status == DisplayStatus.PAUSED:
-        return f"{run_id} is paused; go on with: pi-workflows resume {run_id}"
+        goes_on = next_step(member(view, "display")) or f"pi-workflows resume {run_id}"
+        return f"{run_id} is paused; go on with: {goes_on}"
     if _is_parked(view):
-        command = text_of(member(view, "display").get("next"))
+        command = next_step(member(view, "display"))
         next_command = f"; next: {command}" if command else ""
         return f"{run_id} is parked: {reason.rstrip('.')}{next_command}"
     return ""

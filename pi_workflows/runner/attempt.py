@@ -368,7 +368,7 @@ def _not_to_run(node: NodeDefinition, granted: JsonObject, output: JsonValue) ->
         said = f": {granted['error']}" if granted.get("error") is not None else ""
         error = f'EFFECT_REJECTED: node "{node.node_id}": its effect did not happen{said}'
         return _last_word(error, receipt)
-    broken = broken_rules(node.codec, output)
+    broken = broken_rules(node.codec, output, whole="output")
     if broken:
         path, rule = broken[0]
         error = (

@@ -18,7 +18,10 @@ from pi_workflows.runner.sources import DISK_SOURCES, Sources
 from pi_workflows.runner.wire import Identity
 
 SOURCE_CHANGED: Final = "workflowSourceChanged"
-_WHAT_NEXT: Final = "Restore it and resume the run, or cancel the run."
+_WHAT_NEXT: Final = (
+    "Restore it, then resume the run; or cancel the run and start what is there now anew: "
+    "pi-workflows run."
+)
 _INSTALL: Final = (
     "Install the version that the run was started with and resume the run, or cancel the run."
 )

@@ -53,6 +53,23 @@ def test_effects_shows_a_table_and_how_to_settle_what_nobody_knows(
     assert server.requests[0]["payload"] == {"all": False}
 
 
+@pytest.mark.parametrize(
+    ("statuses", "offered", "told"),
+    [
+        (("waiting",), True, False),
+        (("cancelled",), False, False),
+        (("failed", "waiting"), True, True),
+    ],
+)
+def test_a_retry_is_not_offered_for_effects_of_ended_runs(
+    *, statuses: tuple[str, ...], offered: bool, told: bool, serve: Serve, invoke: Invoke
+) -> None:
+    with serve({"effect.list": page(*({**EFFECT, "runStatus": each} for each in statuses))}):
+        result = invoke("effects")
+    assert ("--rejected|--retry" in result.stderr) is offered
+    assert ("--retry is refused where the run has ended" in result.stderr) is told
+
+
 @pytest.mark.parametrize("word", [(), ("list",)])
 def test_effects_of_one_run_print_json_lines(
     word: tuple[str, ...], serve: Serve, invoke: Invoke
@@ -106,6 +123,24 @@ def test_retry_warns_and_asks_nobody_where_nobody_can_answer(serve: Serve, invok
         result = invoke(*RESOLVE, "--retry")
     assert result.exit_code == 0
     assert "happen twice" in result.stderr
+
+
+def test_a_retry_that_is_refused_is_not_warned_of(serve: Serve, invoke: Invoke) -> None:
+    refused = Answer(outcome="rejected", error="it has ended", receipt={"code": "RUN_ENDED"})
+    with serve({"effect.resolve": refused}):
+        result = invoke(*RESOLVE, "--retry", "--yes")
+    assert result.exit_code == 1
+    assert result.stderr == "pi-workflows: it has ended\n"
+
+
+@pytest.mark.parametrize(("output", "told"), [((), True), (("--output", "null"), False)])
+def test_an_output_that_is_left_out_is_said_to_be_null(
+    *, output: tuple[str, ...], told: bool, serve: Serve, invoke: Invoke
+) -> None:
+    receipt = {**RECEIPT, "verb": "applied", "status": "applied"}
+    with serve({"effect.resolve": Answer(receipt=receipt)}):
+        result = invoke(*RESOLVE, "--applied", *output)
+    assert ("without --output" in result.stderr) is told
 
 
 @pytest.mark.parametrize(("answer", "sent"), [("y\n", 1), ("n\n", 0), ("\n", 0)])

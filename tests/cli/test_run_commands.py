@@ -275,7 +275,7 @@ def test_a_folder_given_as_a_file_is_called_one(
 @pytest.mark.parametrize(
     ("status", "reason", "says"),
     [
-        ("ambiguous", "effectAmbiguous", "nobody knows whether mail.send happened"),
+        ("ambiguous", "effectAmbiguous", "r1 is ambiguous: nobody knows whether mail.send"),
         ("waiting", None, "r1 waits"),
         ("paused", None, "r1 is paused"),
         ("queued", "it changed; end it: pi-workflows cancel r1", "r1 is parked: it changed"),
@@ -298,12 +298,13 @@ def test_document_of_a_run_that_needs_somebody_says_why_and_what_next(
     serve: Serve, invoke: Invoke
 ) -> None:
     why: JsonObject = {"code": "workflowSourceChanged", "reason": "it changed.", "next": "resume"}
+    why["first"] = "restore the source"
     display: JsonObject = {"status": "queued", "controls": [], **why}
     with serve(following(view(0, "queued", display=display), state={"display": display})):
         machine, people = invoke("run", "echo", "--json"), invoke("run", "echo")
     assert machine.exit_code == 1
     assert json.loads(machine.stdout) == {"runId": "r1", "status": "queued", **why}
-    assert "r1 is parked: it changed; next: resume" in people.stderr
+    assert "r1 is parked: it changed; next: restore the source, then resume" in people.stderr
 
 
 def test_wait_for_another_try_is_told_once(serve: Serve, invoke: Invoke) -> None:

@@ -98,6 +98,19 @@ def test_list_shows_a_run_that_needs_somebody_as_parked_and_titles_behind_names(
     assert json.loads(machine[0]) == parked
 
 
+def test_list_says_that_an_ambiguous_run_is_paused_and_what_comes_before_a_resume(
+    serve: Serve, invoke: Invoke
+) -> None:
+    unsure: JsonObject = {"status": "ambiguous", "paused": True, "controls": []}
+    changed: JsonObject = {"status": "queued", "reason": "it changed", "controls": []}
+    changed |= {"first": "restore the source", "next": "pi-workflows resume r1"}
+    items: list[JsonValue] = [{**LISTED, "display": unsure}, {**LISTED, "display": changed}]
+    with serve({"run.list": Answer(receipt={"items": items, "nextCursor": None})}):
+        listed = invoke("list")
+    assert "  ambiguous, paused  " in listed.stdout
+    assert "next: restore the source, then pi-workflows resume r1" in listed.stderr
+
+
 def test_show_json_prints_the_run_state_document(serve: Serve, invoke: Invoke) -> None:
     with serve({"run.status": Answer(receipt={"state": STATE})}) as server:
         result = invoke("show", "r1", "--json")

@@ -74,11 +74,8 @@ async def test_resolved_effect_leaves_the_list_and_its_run_completes_with_the_gi
         run_id, effect = await stranded(bench)
         peer = await front.connect()
         (shown,) = await listed(peer)
-        assert (shown["effectId"], shown["runId"], shown["status"]) == (
-            effect,
-            run_id,
-            "ambiguous",
-        )
+        named = ("effectId", "runId", "runStatus", "status")
+        assert [shown[name] for name in named] == [effect, run_id, "waiting", "ambiguous"]
         answer = await peer.ask("effect.resolve", word(effect, "applied", output={"id": 7}))
         assert answer["outcome"] == "accepted"
         assert answer["receipt"] == {

@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pi_workflows.protocol.states import DisplayStatus
+from pi_workflows.protocol.states import ActorType, DisplayStatus
 from store import run_lists, run_summaries
+from store.authority import Permit
+from store.resources import Actor
 from store.run_lists import CursorInvalidError
+from store.run_pausing import pause_run
 
 if TYPE_CHECKING:
     from tests.store.reads.conftest import ScriptedStore
@@ -81,6 +84,22 @@ def test_list_is_filtered_by_what_each_run_shows(scripted: "ScriptedStore") -> N
     }
     both = page_of(scripted, status=DisplayStatus.QUEUED, project_path="/projects/two")
     assert ids_of(both) == ["new"]
+
+
+def test_list_of_paused_runs_has_those_whose_effect_is_unknown_too(
+    scripted: "ScriptedStore",
+) -> None:
+    """They are shown as ambiguous, and say besides that they are paused."""
+    run = scripted.create("unknown").begin()
+    run.step("count", 1)
+    run.start("check")
+    run.lose_child()
+    scripted.create("busy").begin()
+    assert ids_of(page_of(scripted, status=DisplayStatus.PAUSED)) == []
+    scripted.do(pause_run, Permit(Actor(ActorType.CONTROL)), "unknown")
+    (item,) = page_of(scripted, status=DisplayStatus.PAUSED)["items"]
+    assert (item["runId"], item["display"]["status"]) == ("unknown", "ambiguous")
+    assert item["display"]["paused"] is True
 
 
 def test_filtered_page_is_full_although_most_candidates_do_not_match(

@@ -14,7 +14,7 @@ from pi_workflows.protocol.states import (
     RunStatus,
 )
 from store import run_queue, run_views, viewer_rows
-from store.display import display, display_status
+from store.display import display, display_status, standing
 from store.errors import NotClaimableError
 from store.run_summaries import SummaryRow
 
@@ -116,6 +116,26 @@ def test_run_that_needs_somebody_says_what_blocks_and_the_next_command(
     assert shown["code"] == error_code.value
     assert str(shown["next"]).startswith("pi-workflows ")
     assert ("pi-workflows resume run-1" in str(shown["reason"])) is not ambiguous
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_a_changed_source_is_to_be_restored_before_the_resume_that_is_named(
+    *, paused: bool
+) -> None:
+    changed = replace(PARKED, error_code=ParkReason.SOURCE_CHANGED, paused=paused)
+    shown = display(changed, NOW)
+    assert (shown["first"], shown["next"]) == ("restore the source", "pi-workflows resume run-1")
+    assert "(pi-workflows run)" in str(shown["reason"])
+    assert standing(changed, NOW) == ("paused" if paused else "parked")
+
+
+def test_an_ambiguous_run_that_was_paused_says_both() -> None:
+    unsure = replace(WAITING, ambiguous=True)
+    both = display(replace(unsure, paused=True), NOW)
+    assert (both["status"], both["paused"]) == ("ambiguous", True)
+    assert str(both["next"]).startswith("pi-workflows effects")
+    assert "resume it (pi-workflows resume run-1)" in str(both["reason"])
+    assert "paused" not in display(unsure, NOW)
 
 
 @pytest.mark.parametrize("error_code", [None, ParkReason.HANDOFF, ParkReason.CRASHED])

@@ -167,6 +167,10 @@ def test_of_two_words_the_first_wins_an_equal_one_adopts_and_others_conflict(
             with pytest.raises(EffectSettledError) as refused:
                 say(run, effect, other)
             assert refused.value.fields() == {"status": first.status, "verb": word.verb}
+            other_reason = other.verb is word.verb and other.reason != word.reason
+            assert ("another reason" in str(refused.value)) is other_reason
+            other_output = other.verb is word.verb and other.output != word.output
+            assert ("another output" in str(refused.value)) is other_output
     assert run.store.dump() == before
 
 

@@ -16,6 +16,7 @@ from store.errors import AuthorityError, RunUnknownError, StaleResourceError
 from store.proposals import FinishRun
 from store.resources import Actor
 from store.run_creation import MountSource, create_run
+from store.run_parking import Departure, park_run
 from store.run_pausing import pause_run
 from store.run_recovering import NoRecovery, RecoveryRefusedError, launch_link
 from store.run_restarting import RestartReply, RunNotEndedError
@@ -176,7 +177,7 @@ def test_restart_at_another_revision_is_refused_and_writes_nothing(
     """Case: A87, B47."""
     completed(run)
     before = run.store.dump()
-    with pytest.raises(StaleResourceError, match="the run is at revision") as stale:
+    with pytest.raises(StaleResourceError, match=f"the run {run.run_id} is at revision") as stale:
         restart(run, run.revision + off_by)
     assert stale.value.fields() == {
         "expectedRevision": run.revision + off_by,
@@ -185,17 +186,23 @@ def test_restart_at_another_revision_is_refused_and_writes_nothing(
     assert run.store.dump() == before
 
 
-@pytest.mark.parametrize("stage", ["queued", "running", "parked"])
+@pytest.mark.parametrize("stage", ["queued", "running", "parked", "ambiguous"])
 def test_live_run_is_not_restarted(run: WrittenRun, stage: str) -> None:
     """Case: A87."""
     if stage != "queued":
         run.begin()
     if stage == "parked":
-        run.park()
+        run.store.do(park_run, run.permit, run.run_id, Departure.SOURCE_CHANGED, "it differs")
+    if stage == "ambiguous":
+        run.work(run.started("fetch"))
+        run.act("send")
+        run.store.do(pause_run, Permit(CONTROL, run.claim), run.run_id)
     before = run.store.dump()
-    with pytest.raises(RunNotEndedError, match=f"pi-workflows cancel {run.run_id}") as refused:
+    told = f"it is {stage}; .*pi-workflows cancel {run.run_id}"
+    with pytest.raises(RunNotEndedError, match=told) as refused:
         restart(run)
-    assert refused.value.fields() == {"status": run.status[0], "revision": run.revision}
+    fields = {"status": run.status[0], "revision": run.revision}
+    assert refused.value.fields() == fields | ({"paused": True} if stage == "ambiguous" else {})
     assert run.store.dump() == before
 
 
