@@ -158,7 +158,8 @@ def resolve(
         output.print_json(receipt)
     else:
         _tell(receipt)
-    _note(given[0], warned=asks_back, has_output=output_text is not None)
+    if receipt.get("runStatus") not in TERMINAL_RUN_STATUSES:
+        _note(given[0], warned=asks_back, has_output=output_text is not None)
     return ExitCode.OK
 
 

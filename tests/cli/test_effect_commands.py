@@ -143,6 +143,13 @@ def test_an_output_that_is_left_out_is_said_to_be_null(
     assert ("without --output" in result.stderr) is told
 
 
+def test_no_output_is_missed_where_the_run_has_ended(serve: Serve, invoke: Invoke) -> None:
+    receipt = {**RECEIPT, "verb": "applied", "status": "applied", "runStatus": "cancelled"}
+    with serve({"effect.resolve": Answer(receipt=receipt)}):
+        result = invoke(*RESOLVE, "--applied")
+    assert "without --output" not in result.stderr
+
+
 @pytest.mark.parametrize(("answer", "sent"), [("y\n", 1), ("n\n", 0), ("\n", 0)])
 def test_retry_asks_back_on_a_terminal(
     answer: str, sent: int, serve: Serve, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
