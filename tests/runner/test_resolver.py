@@ -146,7 +146,9 @@ def test_the_initial_settings_come_with_the_answer(initial: str, project: Path) 
     assert "settings" not in ask(write(project).parent, {"count": 1})
 
 
-@pytest.mark.parametrize("initial", ["{'lane': 5}", "lambda: 1 / 0", "hang", "lambda: 'x'"])
+@pytest.mark.parametrize(
+    "initial", ["lambda: {'lane': 5}", "lambda: 1 / 0", "hang", "lambda: 'x'"]
+)
 def test_settings_that_cannot_begin_are_refused_at_the_start(initial: str, project: Path) -> None:
     answer = ask_tuned(project, initial, title_timeout_s=0.2)
     assert (answer["outcome"], answer["code"]) == ("refused", "SETTINGS_REJECTED")

@@ -163,8 +163,8 @@ VALUES: Final = [
     ),
     Refusal(
         "SETTINGS_REJECTED",
-        [FLOW, "its settings are rejected", "declared Tune"],
-        flow(options=f", settings=Settings(Tune, initial={{'lane': {SECRET!r}}})"),
+        [FLOW, "its settings are rejected", "lane: Input should be 'yes' or 'no'"],
+        flow(options=f", settings=Settings(Tune, initial=lambda: {{'lane': {SECRET!r}}})"),
     ),
     Refusal(
         "SETTINGS_REJECTED",
