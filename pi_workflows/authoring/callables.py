@@ -1,5 +1,6 @@
 """What can be learned of an author's function without running it."""
 
+import dis
 import inspect
 import sys
 import typing
@@ -41,6 +42,23 @@ def is_async(fn: object) -> bool:
 def yields(fn: object) -> bool:
     """Say whether `fn` is a generator function, whose call runs nothing."""
     return inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn)
+
+
+def gives_nothing(fn: Callable[..., Any]) -> bool:
+    """Say whether a Python function returns None wherever it returns; False if that is unknown."""
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    if code is None or yields(fn):
+        return False
+    returned = []
+    before: dis.Instruction | None = None
+    for step in dis.get_instructions(code):
+        if step.opname == "RETURN_VALUE":
+            constant = before is not None and before.opname == "LOAD_CONST"
+            returned.append(constant and before is not None and before.argval is None)
+        elif step.opname == "RETURN_CONST":  # From Python 3.12 on.
+            returned.append(step.argval is None)
+        before = step
+    return bool(returned) and all(returned)
 
 
 def return_type(fn: Callable[..., Any], local_names: Mapping[str, Any]) -> Any:  # noqa: ANN401

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from pydantic import Field, create_model
 
@@ -40,6 +40,11 @@ class AgentOptions:
     members: type[Enum] | None = None
     field: object = "route"
 
+    @property
+    def decorator(self) -> str:
+        """Name of the decorator, as an author writes it."""
+        return "agent" if self.members is None else "choose"
+
     def broken_rules(self) -> Iterator[str | None]:
         """Yield what is wrong with it."""
         if self.expects is not None and not (isinstance(self.expects, str) and self.expects):
@@ -71,6 +76,8 @@ class ReplyOptions:
         unknown: options that no such node has.
     """
 
+    decorator: ClassVar[str] = "assistant_message"
+
     max_chars: object = None
     allowed_tools: Sequence[str] | None = None
     unknown: tuple[str, ...] = ()
@@ -100,6 +107,8 @@ class CheckpointOptions:
         summary: what the question says when the function gives nothing; None says nothing.
     """
 
+    decorator: ClassVar[str] = "checkpoint"
+
     summary: object = None
 
     def broken_rules(self) -> Iterator[str | None]:
@@ -120,6 +129,8 @@ class HumanOptions:
         audience: who decides: a text, or a function of the context that gives one.
         on_timeout: None waits as long as the card says.
     """
+
+    decorator: ClassVar[str] = "human"
 
     audience: str | Callable[..., Any]
     choices: Choices[Any]
@@ -160,6 +171,8 @@ class NoticeOptions:
     Attributes:
         kind: `progress` or `final`.
     """
+
+    decorator: ClassVar[str] = "notify"
 
     kind: object = "progress"
 

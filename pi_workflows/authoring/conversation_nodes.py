@@ -86,7 +86,7 @@ class ConversationNodes(Composition[I, S], ABC):
         """
         given = Any if output is None else output
         asked = AgentOptions(expects, validate, allowed_tools)
-        asking = Asking("agent", asked, given, str, _PROMPT)
+        asking = Asking(asked, given, str, _PROMPT)
         return self._asks(NodeType.AGENT, asking, timeout, status_detail)
 
     def choose(
@@ -112,7 +112,7 @@ class ConversationNodes(Composition[I, S], ABC):
         sound = members_rule(choices) is None and isinstance(field, str)
         output = chosen_type(choices, field) if sound else Any
         asked = AgentOptions(expects, None, allowed_tools, choices, field)
-        asking = Asking("choose", asked, output, str, _PROMPT)
+        asking = Asking(asked, output, str, _PROMPT)
         return self._asks(NodeType.AGENT, asking, timeout, status_detail)
 
     def assistant_message(
@@ -136,7 +136,7 @@ class ConversationNodes(Composition[I, S], ABC):
             unknown: there are no other options; `build()` refuses them by name.
         """
         asked = ReplyOptions(max_chars, allowed_tools, tuple(unknown))
-        asking = Asking("assistant_message", asked, str, str, _PROMPT)
+        asking = Asking(asked, str, str, _PROMPT)
         return self._asks(NodeType.AGENT, asking, timeout, status_detail)
 
     @overload
@@ -176,7 +176,7 @@ class ConversationNodes(Composition[I, S], ABC):
             status_detail: text shown while it waits.
         """
         given = Any if answer is None else answer
-        asking = Asking("checkpoint", CheckpointOptions(summary), given, None, "what is asked")
+        asking = Asking(CheckpointOptions(summary), given, None, "what is asked")
         return self._asks(NodeType.CHECKPOINT, asking, timeout, status_detail)
 
     def human(
@@ -201,7 +201,7 @@ class ConversationNodes(Composition[I, S], ABC):
         if not list(choices_rules(choices)):
             output = HumanAnswer[choices.members]  # type: ignore[name-defined]
         asked = HumanOptions(audience, choices, on_timeout)
-        asking = Asking("human", asked, output, Card, "the card")
+        asking = Asking(asked, output, Card, "the card")
         return self._asks(NodeType.HUMAN, asking, timeout, status_detail)
 
     def notify(
@@ -221,7 +221,7 @@ class ConversationNodes(Composition[I, S], ABC):
             timeout: as for `compute`.
             status_detail: text shown while it runs.
         """
-        asking = Asking("notify", NoticeOptions(kind), Notified, str, "the message")
+        asking = Asking(NoticeOptions(kind), Notified, str, "the message")
         return self._asks(NodeType.NOTIFY, asking, timeout, status_detail)
 
     def _asks(

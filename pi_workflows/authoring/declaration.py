@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pi_workflows.authoring.callables import (
+    gives_nothing,
     is_async,
     location_of,
     return_type,
@@ -51,13 +52,11 @@ class Asking:
     """What a node that talks asks or says, unchecked.
 
     Attributes:
-        decorator: its name, as an author writes it.
         output: type of the answer.
         returns: type of what the function gives; None for any JSON.
         what: that the function gives, for error texts.
     """
 
-    decorator: str
     options: Conversation
     output: object
     returns: type | None
@@ -82,7 +81,7 @@ class NodeOptions:
     @property
     def decorator(self) -> str:
         """Name of the decorator, as an author writes it."""
-        return self.node_type.value if self.asking is None else self.asking.decorator
+        return self.node_type.value if self.asking is None else self.asking.options.decorator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,9 +172,14 @@ class DeclaredNode:
             return
         declared = return_type(self.handle.fn, local_names)
         wanted = asking.returns
-        if declared is Any or (isinstance(declared, type) and issubclass(declared, wanted)):
+        if declared is Any:
+            if not gives_nothing(self.handle.fn):
+                return
+            message = f"its function returns nothing; return {asking.what}."
+        elif isinstance(declared, type) and issubclass(declared, wanted):
             return
-        message = f"its function returns {asking.what}; annotate it: -> {wanted.__name__}."
+        else:
+            message = f"its function returns {asking.what}; annotate it: -> {wanted.__name__}."
         node = self.handle.node_id
         problems.add(INVALID, message, node=node, location=self.location)
 

@@ -131,7 +131,7 @@ def _check_can_run(definition: Definition, session_id: object) -> None:
     named = _named(definition, {NodeType.AGENT, NodeType.CHECKPOINT, NodeType.HUMAN})
     if named:
         text = (
-            f'workflow "{definition.name}": agent, checkpoint and human nodes cannot run yet: '
+            f'workflow "{definition.name}": nodes that ask a model or a person cannot run yet: '
             f"{named}. The workflow is sound; it can be checked and included, but not started."
         )
         raise _Refused(ErrorCode.NODE_CANNOT_RUN, text)
@@ -145,9 +145,13 @@ def _check_can_run(definition: Definition, session_id: object) -> None:
 
 
 def _named(definition: Definition, types: AbstractSet[NodeType]) -> str:
-    """Return the nodes of these types for people; empty when there are none."""
+    """Return the nodes of these types, which talk, for people; empty when there are none."""
     found = [node for node in definition.nodes.values() if node.node_type in types]
-    return ", ".join(f'node "{node.node_id}" ({node.node_type})' for node in found)
+    return ", ".join(
+        f'node "{node.node_id}" ({node.conversation.decorator})'
+        for node in found
+        if node.conversation is not None
+    )
 
 
 def _title(

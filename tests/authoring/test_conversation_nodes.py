@@ -111,6 +111,36 @@ def test_a_function_that_returns_no_text_is_no_prompt(kind: str) -> None:
     assert f"its function returns {what}; annotate it: -> str." in said
 
 
+@pytest.mark.parametrize("kind", ["agent", "assistant_message", "choose", "notify"])
+def test_a_function_that_returns_nothing_anywhere_is_no_prompt(kind: str) -> None:
+    wf = Workflow("flow")
+    decorator: Any = wf.choose(Next) if kind == "choose" else getattr(wf, kind)()
+
+    def unsaid(ctx):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        """Forget the text."""
+        if ctx.visit > 1:
+            return None  # noqa: RET501
+        ctx.input()
+
+    node = decorator(unsaid)
+    with pytest.raises(DefinitionError) as caught:
+        wf.build(start=node)
+    said = [problem.message for problem in caught.value.problems]
+    what = "the message" if kind == "notify" else "the prompt"
+    assert f"its function returns nothing; return {what}." in said
+
+
+def test_a_prompt_that_is_returned_in_one_of_two_ways_is_taken() -> None:
+    wf = Workflow("flow")
+
+    def sometimes(ctx):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        if ctx.visit > 1:
+            return None
+        return f"visit {ctx.visit}"
+
+    assert "sometimes" in wf.build(start=wf.agent()(sometimes)).nodes
+
+
 def test_a_prompt_without_annotation_or_from_async_code_is_taken() -> None:
     wf = Workflow("flow")
 

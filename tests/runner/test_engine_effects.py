@@ -133,6 +133,23 @@ def test_an_applied_effect_is_adopted_without_running_its_callback(
     assert server.steps[0]["output"] == "saved"
 
 
+def test_an_output_that_an_operator_gave_and_no_node_declares_is_called_an_output(
+    server: "ScriptedServer", player: "type[Player]"
+) -> None:
+    server.effects["effect-send-1"] = {
+        "status": "applied",
+        "attemptNumber": 1,
+        "recovery": "manual",
+        "request": {"input": None, "outputs": {}},
+        "result": None,
+    }
+    player(with_effect("manual"), server).play()
+    assert server.steps[0]["error"] == (
+        'EFFECT_OUTPUT_REFUSED: node "send": its effect is applied, but the output that was given '
+        "for it is no str: output: Input should be a valid string"
+    )
+
+
 def test_an_ambiguous_effect_never_runs_again(
     server: "ScriptedServer", player: "type[Player]"
 ) -> None:

@@ -171,11 +171,20 @@ def test_a_title_that_is_no_line_of_text_is_refused(text: str, project: Path) ->
 
 
 TALKING: Final = """
+from enum import StrEnum
+class Next(StrEnum):
+    ON = "on"
 @wf.agent()
 def review(): return "Look at it"
+@wf.assistant_message()
+def answer(): return "Say it"
+@wf.choose(Next)
+def choose(): return "Which?"
 @wf.checkpoint(summary="?")
 def wait(): ...
-wf.edge(review, wait)
+wf.edge(review, answer)
+wf.edge(answer, choose)
+wf.route(choose, {Next.ON: wait})
 workflow = wf.build(start=review)
 """
 TELLING: Final = """
@@ -192,8 +201,9 @@ def test_a_workflow_with_nodes_that_cannot_run_yet_is_refused_by_their_names(
     answer = ask(project, {"count": 1})
     assert (answer["outcome"], answer["code"]) == ("refused", "NODE_CANNOT_RUN")
     assert answer["message"] == (
-        'workflow "count": agent, checkpoint and human nodes cannot run yet: '
-        'node "review" (agent), node "wait" (checkpoint). '
+        'workflow "count": nodes that ask a model or a person cannot run yet: '
+        'node "review" (agent), node "answer" (assistant_message), node "choose" (choose), '
+        'node "wait" (checkpoint). '
         "The workflow is sound; it can be checked and included, but not started."
     )
 
