@@ -38,6 +38,7 @@ def test_open_effects_are_listed_with_what_an_operator_needs(store: "WriteStore"
         "nodeId": "send",
         "recovery": "manual",
         "status": "ambiguous",
+        "runStatus": "waiting",
         "attempts": 1,
         "createdAt": "2023-11-14T22:13:20.000Z",
         "since": "2023-11-14T22:13:21.000Z",

@@ -210,7 +210,7 @@ def test_parked_run_is_paused_and_says_what_else_keeps_it(
     shown = display(run)
     assert (shown["status"], shown["code"]) == ("paused", "paused")
     assert shown["next"] == f"pi-workflows resume {run.run_id}"
-    assert ("besides, the workflow's source is no longer" in str(shown["reason"])) is is_blocked
+    assert ("besides, the workflow's source is not the one" in str(shown["reason"])) is is_blocked
     run.store.now += MINUTE_MS
     assert_not_to_be_had(run)
     resume(run)
