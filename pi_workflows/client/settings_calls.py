@@ -1,6 +1,7 @@
 """What may be asked of the settings of a run, as methods of both clients."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from pi_workflows.client.callers import BlockingCaller, LiveCaller
 from pi_workflows.client.sans_io import Reply
@@ -53,15 +54,10 @@ class BlockingSettingsCalls:
             Refused: `SETTINGS_UNKNOWN`, `RUN_UNKNOWN`.
             ClientError: as `call`.
         """
-        found: list[JsonObject] = []
-        payload = _scoped(scope_id)
-        while True:
-            page = self.call("settings.show", payload, run_id=run_id).receipt
-            found += _items(page)
-            cursor = page.get("nextCursor")
-            if cursor is None:
-                return found
-            payload = {**payload, "cursor": cursor}
+        pages = _Pages(scope_id, told="nextCursor", asked="cursor")
+        while not pages.is_complete:
+            pages.take(self.call("settings.show", pages.payload, run_id=run_id).receipt)
+        return pages.items
 
     def settings_history(
         self: BlockingCaller, run_id: str, scope_id: str | None = None
@@ -72,15 +68,10 @@ class BlockingSettingsCalls:
             Refused: `SETTINGS_UNKNOWN`, `RUN_UNKNOWN`.
             ClientError: as `call`.
         """
-        found: list[JsonObject] = []
-        payload = _scoped(scope_id)
-        while True:
-            page = self.call("settings.history", payload, run_id=run_id).receipt
-            found += _items(page)
-            following = page.get("next")
-            if following is None:
-                return found
-            payload = {**payload, "after": following}
+        pages = _Pages(scope_id, told="next", asked="after")
+        while not pages.is_complete:
+            pages.take(self.call("settings.history", pages.payload, run_id=run_id).receipt)
+        return pages.items
 
 
 class LiveSettingsCalls:
@@ -106,29 +97,19 @@ class LiveSettingsCalls:
         self: LiveCaller, run_id: str, scope_id: str | None = None
     ) -> list[JsonObject]:
         """See `BlockingSettingsCalls.settings`."""
-        found: list[JsonObject] = []
-        payload = _scoped(scope_id)
-        while True:
-            page = (await self.call("settings.show", payload, run_id=run_id)).receipt
-            found += _items(page)
-            cursor = page.get("nextCursor")
-            if cursor is None:
-                return found
-            payload = {**payload, "cursor": cursor}
+        pages = _Pages(scope_id, told="nextCursor", asked="cursor")
+        while not pages.is_complete:
+            pages.take((await self.call("settings.show", pages.payload, run_id=run_id)).receipt)
+        return pages.items
 
     async def settings_history(
         self: LiveCaller, run_id: str, scope_id: str | None = None
     ) -> list[JsonObject]:
         """See `BlockingSettingsCalls.settings_history`."""
-        found: list[JsonObject] = []
-        payload = _scoped(scope_id)
-        while True:
-            page = (await self.call("settings.history", payload, run_id=run_id)).receipt
-            found += _items(page)
-            following = page.get("next")
-            if following is None:
-                return found
-            payload = {**payload, "after": following}
+        pages = _Pages(scope_id, told="next", asked="after")
+        while not pages.is_complete:
+            pages.take((await self.call("settings.history", pages.payload, run_id=run_id)).receipt)
+        return pages.items
 
 
 def _change(
@@ -145,6 +126,27 @@ def _scoped(scope_id: str | None) -> JsonObject:
     return {} if scope_id is None else {"scopeId": scope_id}
 
 
-def _items(page: JsonObject) -> list[JsonObject]:
-    items = page.get("items")
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+class _Pages:
+    """A list that is asked for page by page, whichever client asks.
+
+    Attributes:
+        payload: of the next request.
+        items: of all pages so far.
+        is_complete: whether there is no further page.
+    """
+
+    def __init__(self, scope_id: str | None, *, told: str, asked: str) -> None:
+        self.payload: JsonObject = _scoped(scope_id)
+        self.items: list[JsonObject] = []
+        self.is_complete = False
+        self._told: Final = told
+        self._asked: Final = asked
+
+    def take(self, page: JsonObject) -> None:
+        """Add a page; where it ends says how the next one is asked for."""
+        items = page.get("items")
+        if isinstance(items, list):
+            self.items += (item for item in items if isinstance(item, dict))
+        following = page.get(self._told)
+        self.is_complete = following is None
+        self.payload = {**self.payload, self._asked: following}
