@@ -9,6 +9,7 @@ from pi_workflows.authoring.answers import (
     choice,
     text_input,
 )
+from pi_workflows.authoring.budgets import Unlimited
 from pi_workflows.authoring.card import (
     Block,
     Card,
@@ -60,7 +61,6 @@ from pi_workflows.authoring.retry import Retry, RetryLater
 from pi_workflows.authoring.route import Route
 from pi_workflows.authoring.settings import Allow, Settings, SettingsChange, allow
 from pi_workflows.authoring.shell import Command, ShellResult
-from pi_workflows.authoring.timeouts import Unlimited
 from pi_workflows.authoring.updates import Update, UpdateLines, progress
 from pi_workflows.authoring.workflow import Workflow
 

@@ -5,8 +5,8 @@ from enum import Enum
 from typing import Any, Final
 
 from pi_workflows.authoring.answers import After, Choice, Choices, TextInput
+from pi_workflows.authoring.budgets import budget_ms
 from pi_workflows.authoring.rules import node_name_rule
-from pi_workflows.authoring.timeouts import budget_ms
 
 _ID_CHARS_MAX: Final = 128
 

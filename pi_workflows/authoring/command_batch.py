@@ -12,8 +12,8 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
+from pi_workflows.authoring.budgets import budget_ms
 from pi_workflows.authoring.errors import BatchRefused
-from pi_workflows.authoring.timeouts import budget_ms
 from pi_workflows.protocol.version import COMMAND_BATCH_RESULT
 
 ITEMS_MAX: Final = 64

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Final, TypeAlias
 from pydantic import Field, create_model
 
 from pi_workflows.authoring.answers import After, Choice, Choices, choice_id
+from pi_workflows.authoring.budgets import budget_ms
 from pi_workflows.authoring.callables import is_async, with_context, yields
 from pi_workflows.authoring.choice_rules import choices_rules, default_rules, members_rule
 from pi_workflows.authoring.route import Route
 from pi_workflows.authoring.rules import positive_rule, validator_rule
-from pi_workflows.authoring.timeouts import budget_ms
 from pi_workflows.protocol.canonical import JsonObject, JsonValue
 from pi_workflows.protocol.notices import NOTICE_KINDS
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pi_workflows.authoring.budgets import Unlimited, budget_ms
 from pi_workflows.authoring.callables import (
     gives_nothing,
     is_async,
@@ -36,8 +37,6 @@ from pi_workflows.authoring.timeouts import (
     DefaultTimeout,
     Fixed,
     Timeout,
-    Unlimited,
-    budget_ms,
 )
 from pi_workflows.authoring.updates import update_lines, updates_rule
 from pi_workflows.protocol.errors import ErrorCode

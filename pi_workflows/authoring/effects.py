@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, overload
 
+from pi_workflows.authoring.budgets import budget_ms
 from pi_workflows.authoring.callables import with_context, yields
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.observation import Observation
-from pi_workflows.authoring.timeouts import budget_ms
 
 I = TypeVar("I")  # noqa: E741 - the letter stands for the workflow's input everywhere here
 

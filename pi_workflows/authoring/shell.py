@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from pi_workflows.authoring.timeouts import budget_ms
+from pi_workflows.authoring.budgets import budget_ms
 
 OUTPUT_CHARS_DEFAULT: Final = 1_000_000
 

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from pi_workflows.authoring.budgets import Unlimited
 from pi_workflows.authoring.mounts import Entry, Leaving
-from pi_workflows.authoring.timeouts import Computed, DefaultTimeout, Fixed, Unlimited
+from pi_workflows.authoring.timeouts import Computed, DefaultTimeout, Fixed
 from pi_workflows.protocol.canonical import JsonObject
 from pi_workflows.protocol.definition import Edge, PlainEdge
 from pi_workflows.protocol.states import MountRole

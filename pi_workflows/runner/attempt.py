@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from pi_workflows.authoring.budgets import Unlimited
 from pi_workflows.authoring.codec import broken_rules
 from pi_workflows.authoring.context import EffectIdentity
 from pi_workflows.authoring.conversation import NoticeOptions
 from pi_workflows.authoring.definition import Definition, Look, NodeDefinition
 from pi_workflows.authoring.effects import EffectSpec
 from pi_workflows.authoring.mounts import Leaving
-from pi_workflows.authoring.timeouts import Computed, Fixed, Unlimited
+from pi_workflows.authoring.timeouts import Computed, Fixed
 from pi_workflows.protocol.canonical import JsonObject, JsonValue, canonical_text
 from pi_workflows.protocol.content import CONTENT_BYTES_MAX
 from pi_workflows.protocol.definition import TIMEOUT_DEFAULT_MS

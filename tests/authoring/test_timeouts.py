@@ -12,7 +12,8 @@ from pi_workflows import (
     Unlimited,
     Workflow,
 )
-from pi_workflows.authoring.timeouts import Computed, DefaultTimeout, Fixed, budget_ms
+from pi_workflows.authoring.budgets import budget_ms
+from pi_workflows.authoring.timeouts import Computed, DefaultTimeout, Fixed
 
 
 def refusal(build: Callable[[], object]) -> DefinitionError:

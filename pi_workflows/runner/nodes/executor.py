@@ -4,11 +4,12 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 
+from pi_workflows.authoring.budgets import budget_ms
 from pi_workflows.authoring.codec import ANY_JSON
 from pi_workflows.authoring.context import Ctx
 from pi_workflows.authoring.definition import Definition
 from pi_workflows.authoring.settings_copy import SettingsCopy
-from pi_workflows.authoring.timeouts import Computed, budget_ms
+from pi_workflows.authoring.timeouts import Computed
 from pi_workflows.protocol.states import NodeType, StepOutcome
 from pi_workflows.runner.author_errors import describe, wanted_wait_ms
 from pi_workflows.runner.cancellation import Cancellation
